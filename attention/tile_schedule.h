@@ -1,0 +1,407 @@
+// Which thread block does which tile: turns a batch's lengths into work items.
+// The same code runs in the scheduling kernel (plan_kernels.cu) and on the host
+// (BuildSchedule), where it is tested.
+//
+// Rules
+// - A sequence's role and its row tiles depend on its own lengths alone.
+// - A tile's keys are cut into splits where the batch has too few tiles to fill
+//   the device; split boundaries are multiples of the kv tile from position 0.
+// - Batch-invariant mode cuts by the sequence's own length alone.
+// - Every bound (items, combines, partial rows) follows from the maxima of the
+//   plan, for any lengths; ScheduleBounds computes them.
+
+#ifndef ATTENTION_TILE_SCHEDULE_H_
+#define ATTENTION_TILE_SCHEDULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "attention/kernel_params.h"
+
+namespace interleave::attention {
+
+// What the schedule depends on besides lengths.
+struct SchedulePolicy {
+  int32_t num_kv_heads = 1;
+  int32_t group_size = 1;
+  int32_t window_left = -1;  // -1: unbounded
+  int32_t window_right = -1;
+  int32_t rows[kNumRoles] = {64, 16};    // packed rows of a tile
+  int32_t kv[kNumRoles] = {64, 64};      // keys of a kv tile
+  int32_t resident[kNumRoles] = {1, 1};  // thread blocks that run at once
+  bool batch_invariant = false;
+};
+
+// The lengths as the caller holds them; see BatchMetadata.
+struct RawLengths {
+  int32_t batch = 0;
+  int64_t total_q = 0;
+  const int32_t* cu_seqlens_q = nullptr;
+  const int32_t* cu_seqlens_k = nullptr;
+  const int32_t* cache_seqlens = nullptr;
+  bool append = false;
+  const int32_t* cu_seqlens_new = nullptr;
+  int64_t total_new = 0;
+  int64_t max_seqlen_k = 0;
+};
+
+inline constexpr int32_t kNoSplit = 0x7fffffff;
+
+// Decode tiles are cut to about this many keys at most, for balance at the end
+// of the launch, while that makes no more than kMaxDecodeSplits splits.
+inline constexpr int32_t kDecodeChunk = 2048;
+inline constexpr int32_t kMaxDecodeSplits = 2048;
+inline constexpr int32_t kMinChunkTiles = 2;
+
+// Batch-invariant mode: splits of at least this many keys, at most this many.
+inline constexpr int32_t kInvariantChunk = 1024;
+inline constexpr int32_t kInvariantMaxSplits = 16;
+
+ATTENTION_HOST_DEVICE int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+ATTENTION_HOST_DEVICE int64_t Clamp(int64_t x, int64_t low, int64_t high) {
+  return x < low ? low : (x > high ? high : x);
+}
+
+// Reads sequence b, clipped to the sizes of the tensors, so that no lengths
+// found on the device make a kernel leave them.
+ATTENTION_HOST_DEVICE SequenceInfo ReadSequence(const RawLengths& raw,
+                                                int32_t b) {
+  SequenceInfo s;
+  int64_t q_begin = b;
+  int64_t q_end = int64_t{b} + 1;
+  if (raw.cu_seqlens_q != nullptr) {
+    q_begin = raw.cu_seqlens_q[b];
+    q_end = raw.cu_seqlens_q[b + 1];
+  }
+  q_begin = Clamp(q_begin, 0, raw.total_q);
+  q_end = Clamp(q_end, q_begin, raw.total_q);
+  s.q_begin = static_cast<int32_t>(q_begin);
+  s.q_len = static_cast<int32_t>(q_end - q_begin);
+  s.k_begin = 0;
+  s.new_begin = s.q_begin;
+  s.new_len = 0;
+  s.append_pos = 0;
+  s.unused = 0;
+  if (raw.cu_seqlens_k != nullptr) {
+    const int64_t begin = Clamp(raw.cu_seqlens_k[b], 0, raw.max_seqlen_k);
+    const int64_t end = Clamp(raw.cu_seqlens_k[b + 1], begin, raw.max_seqlen_k);
+    s.k_begin = static_cast<int32_t>(begin);
+    s.k_len = static_cast<int32_t>(end - begin);
+    return s;
+  }
+  const int64_t cached = raw.cache_seqlens[b];
+  if (cached < 0) {  // a padding row
+    s.k_len = 0;
+    return s;
+  }
+  const int64_t old_len = Clamp(cached, 0, raw.max_seqlen_k);
+  int64_t new_len = 0;
+  if (raw.append) {
+    int64_t begin = q_begin;
+    int64_t end = q_end;
+    if (raw.cu_seqlens_new != nullptr) {
+      begin = raw.cu_seqlens_new[b];
+      end = raw.cu_seqlens_new[b + 1];
+    }
+    begin = Clamp(begin, 0, raw.total_new);
+    end = Clamp(end, begin, raw.total_new);
+    s.new_begin = static_cast<int32_t>(begin);
+    new_len = Clamp(end - begin, 0, raw.max_seqlen_k - old_len);
+  }
+  s.new_len = static_cast<int32_t>(new_len);
+  s.append_pos = static_cast<int32_t>(old_len);
+  s.k_len = static_cast<int32_t>(old_len + new_len);
+  return s;
+}
+
+ATTENTION_HOST_DEVICE int64_t PackedRows(const SchedulePolicy& policy,
+                                         const SequenceInfo& s) {
+  return int64_t{s.q_len} * policy.group_size;
+}
+
+ATTENTION_HOST_DEVICE Role RoleOf(const SchedulePolicy& policy,
+                                  const SequenceInfo& s) {
+  return PackedRows(policy, s) <= policy.rows[static_cast<int>(Role::kDecode)]
+             ? Role::kDecode
+             : Role::kPrefill;
+}
+
+ATTENTION_HOST_DEVICE int32_t RowTiles(const SchedulePolicy& policy,
+                                       const SequenceInfo& s, Role role) {
+  return static_cast<int32_t>(
+      CeilDiv(PackedRows(policy, s), policy.rows[static_cast<int>(role)]));
+}
+
+struct KvRange {
+  int32_t begin;
+  int32_t end;
+};
+
+// The keys that at least one of the rows sees; {0, 0} for none.
+ATTENTION_HOST_DEVICE KvRange TileKvRange(const SchedulePolicy& policy,
+                                          const SequenceInfo& s,
+                                          int32_t row_begin,
+                                          int32_t row_count) {
+  const int64_t first = row_begin / policy.group_size;
+  const int64_t last = (row_begin + row_count - 1) / policy.group_size;
+  const int64_t shift = int64_t{s.k_len} - s.q_len;
+  int64_t begin = 0;
+  int64_t end = s.k_len;
+  if (policy.window_left >= 0) {
+    begin = Clamp(first + shift - policy.window_left, 0, s.k_len);
+  }
+  if (policy.window_right >= 0) {
+    end = Clamp(last + shift + policy.window_right + 1, 0, s.k_len);
+  }
+  if (begin >= end) return {0, 0};
+  return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
+}
+
+// Keys a split for the whole batch, given its tiles (times KV heads) and the
+// keys that they read together.
+ATTENTION_HOST_DEVICE int32_t ChunkKeys(const SchedulePolicy& policy, Role role,
+                                        int64_t tiles, int64_t work) {
+  const int r = static_cast<int>(role);
+  if (policy.batch_invariant) return kNoSplit;  // SplitCount has its own rule
+  const int64_t resident = policy.resident[r];
+  const int64_t kv = policy.kv[r];
+  int64_t chunk = CeilDiv(work, resident);
+  if (role == Role::kPrefill) {
+    if (tiles >= resident) return kNoSplit;
+  } else {
+    if (chunk > kDecodeChunk) chunk = kDecodeChunk;
+    const int64_t least = CeilDiv(work, kMaxDecodeSplits);
+    if (chunk < least && resident < kMaxDecodeSplits) chunk = least;
+  }
+  chunk = CeilDiv(chunk, kv) * kv;
+  if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;
+  return chunk >= kNoSplit ? kNoSplit : static_cast<int32_t>(chunk);
+}
+
+// How a tile's keys are cut.
+struct SplitPlan {
+  int32_t num_splits;  // at least 1
+  int32_t first_tile;  // kv tile of the first split
+  int32_t tiles_a_split;
+};
+
+ATTENTION_HOST_DEVICE SplitPlan PlanSplits(const SchedulePolicy& policy,
+                                           const SequenceInfo& s, Role role,
+                                           int32_t chunk, KvRange range) {
+  const int r = static_cast<int>(role);
+  const int64_t kv = policy.kv[r];
+  const int64_t first = range.begin / kv;
+  const int64_t tiles = CeilDiv(range.end, kv) - first;
+  int64_t keys = chunk;
+  if (policy.batch_invariant && role == Role::kDecode) {
+    keys = CeilDiv(CeilDiv(s.k_len, kv), kInvariantMaxSplits) * kv;
+    if (keys < kInvariantChunk) keys = kInvariantChunk;
+  }
+  if (tiles <= 1 || keys >= tiles * kv) {
+    return {1, static_cast<int32_t>(first), static_cast<int32_t>(tiles)};
+  }
+  const int64_t splits = CeilDiv(tiles * kv, keys);
+  const int64_t per = CeilDiv(tiles, splits);
+  return {static_cast<int32_t>(CeilDiv(tiles, per)),
+          static_cast<int32_t>(first), static_cast<int32_t>(per)};
+}
+
+ATTENTION_HOST_DEVICE KvRange SplitRange(const SchedulePolicy& policy,
+                                         Role role, KvRange range,
+                                         const SplitPlan& plan, int32_t split) {
+  if (plan.num_splits == 1) return range;
+  const int64_t kv = policy.kv[static_cast<int>(role)];
+  const int64_t begin =
+      (plan.first_tile + int64_t{split} * plan.tiles_a_split) * kv;
+  const int64_t end = begin + plan.tiles_a_split * kv;
+  return {static_cast<int32_t>(begin < range.begin ? range.begin : begin),
+          static_cast<int32_t>(end > range.end ? range.end : end)};
+}
+
+// What a sequence adds to the lists.
+struct SequenceCounts {
+  int64_t items[kNumRoles] = {0, 0};
+  int64_t combines = 0;
+  int64_t partial_rows = 0;
+};
+
+ATTENTION_HOST_DEVICE bool MaySplit(const SchedulePolicy& policy, Role role,
+                                    int32_t chunk) {
+  return policy.batch_invariant ? role == Role::kDecode : chunk != kNoSplit;
+}
+
+// Rows of row tile `tile`.
+ATTENTION_HOST_DEVICE int32_t TileRowCount(const SchedulePolicy& policy,
+                                           const SequenceInfo& s, Role role,
+                                           int32_t tile) {
+  const int64_t rows = policy.rows[static_cast<int>(role)];
+  return static_cast<int32_t>(
+      Clamp(PackedRows(policy, s) - tile * rows, 0, rows));
+}
+
+ATTENTION_HOST_DEVICE SequenceCounts
+CountSequence(const SchedulePolicy& policy, const SequenceInfo& s,
+              const int32_t chunk[kNumRoles]) {
+  SequenceCounts counts;
+  const Role role = RoleOf(policy, s);
+  const int r = static_cast<int>(role);
+  const int32_t tiles = RowTiles(policy, s, role);
+  if (!MaySplit(policy, role, chunk[r])) {
+    counts.items[r] = int64_t{tiles} * policy.num_kv_heads;
+    return counts;
+  }
+  for (int32_t tile = 0; tile < tiles; ++tile) {
+    const int32_t rows = TileRowCount(policy, s, role, tile);
+    const KvRange range = TileKvRange(policy, s, tile * policy.rows[r], rows);
+    const int32_t n = PlanSplits(policy, s, role, chunk[r], range).num_splits;
+    counts.items[r] += n;
+    if (n > 1) {
+      counts.combines += 1;
+      counts.partial_rows += int64_t{n} * rows;
+    }
+  }
+  counts.items[r] *= policy.num_kv_heads;
+  counts.combines *= policy.num_kv_heads;
+  counts.partial_rows *= policy.num_kv_heads;
+  return counts;
+}
+
+// Item `local` of a sequence whose lists start at the given places.
+// `combine_index` is where *combine goes, or -1 when this item emits none (the
+// first split of a tile emits it).
+struct ItemPlace {
+  int64_t combine_begin = 0;
+  int64_t partial_begin = 0;
+};
+
+ATTENTION_HOST_DEVICE WorkItem FindItem(const SchedulePolicy& policy,
+                                        const SequenceInfo& s, int32_t batch,
+                                        const int32_t chunk[kNumRoles],
+                                        int64_t local, const ItemPlace& place,
+                                        CombineItem* combine,
+                                        int64_t* combine_index) {
+  const Role role = RoleOf(policy, s);
+  const int r = static_cast<int>(role);
+  const int32_t tiles = RowTiles(policy, s, role);
+  *combine_index = -1;
+  WorkItem item;
+  item.batch = batch;
+  item.partial_row = -1;
+  item.split = 0;
+  if (!MaySplit(policy, role, chunk[r])) {
+    // Heads outermost, so that blocks that run together share K and V in L2;
+    // the longest causal tiles first.
+    item.kv_head = static_cast<int32_t>(local / tiles);
+    const int32_t tile = tiles - 1 - static_cast<int32_t>(local % tiles);
+    item.row_begin = tile * policy.rows[r];
+    item.row_count = TileRowCount(policy, s, role, tile);
+    const KvRange range =
+        TileKvRange(policy, s, item.row_begin, item.row_count);
+    item.kv_begin = range.begin;
+    item.kv_end = range.end;
+    return item;
+  }
+  int64_t items = 0;
+  int64_t combines = 0;
+  int64_t partial_rows = 0;
+  for (int pass = 0; pass < 2; ++pass) {
+    int64_t head = 0;
+    int64_t rest = 0;
+    if (pass == 1) {
+      head = local / items;
+      rest = local % items;
+    }
+    int64_t combines_before = 0;
+    int64_t rows_before = 0;
+    for (int32_t tile = tiles - 1; tile >= 0; --tile) {
+      const int32_t rows = TileRowCount(policy, s, role, tile);
+      const int32_t row_begin = tile * policy.rows[r];
+      const KvRange range = TileKvRange(policy, s, row_begin, rows);
+      const SplitPlan plan = PlanSplits(policy, s, role, chunk[r], range);
+      if (pass == 1 && rest < plan.num_splits) {
+        item.kv_head = static_cast<int32_t>(head);
+        item.row_begin = row_begin;
+        item.row_count = rows;
+        item.split = static_cast<int32_t>(rest);
+        const KvRange part = SplitRange(policy, role, range, plan, item.split);
+        item.kv_begin = part.begin;
+        item.kv_end = part.end;
+        if (plan.num_splits > 1) {
+          const int64_t first =
+              place.partial_begin + head * partial_rows + rows_before;
+          item.partial_row = static_cast<int32_t>(first + rest * rows);
+          if (rest == 0) {
+            *combine = {batch,
+                        item.kv_head,
+                        row_begin,
+                        rows,
+                        static_cast<int32_t>(first),
+                        plan.num_splits,
+                        {0, 0}};
+            *combine_index =
+                place.combine_begin + head * combines + combines_before;
+          }
+        }
+        return item;
+      }
+      if (pass == 1) rest -= plan.num_splits;
+      items += pass == 0 ? plan.num_splits : 0;
+      if (plan.num_splits > 1) {
+        combines_before += 1;
+        rows_before += int64_t{plan.num_splits} * rows;
+      }
+    }
+    if (pass == 0) {
+      combines = combines_before;
+      partial_rows = rows_before;
+    }
+  }
+  return item;  // not reached: local is below the sequence's count
+}
+
+// A sequence's share of the sums that ChunkKeys takes; the keys are an upper
+// estimate (causal tiles count in full), which keeps the bounds.
+ATTENTION_HOST_DEVICE int64_t TilesOf(const SchedulePolicy& policy,
+                                      const SequenceInfo& s) {
+  return int64_t{RowTiles(policy, s, RoleOf(policy, s))} * policy.num_kv_heads;
+}
+ATTENTION_HOST_DEVICE int64_t WorkOf(const SchedulePolicy& policy,
+                                     const SequenceInfo& s) {
+  const int kv = policy.kv[static_cast<int>(RoleOf(policy, s))];
+  int64_t keys = CeilDiv(s.k_len, kv) * kv;
+  if (policy.window_left >= 0 && policy.window_right >= 0) {
+    const int64_t rows = policy.rows[static_cast<int>(RoleOf(policy, s))];
+    const int64_t most = int64_t{policy.window_left} + policy.window_right +
+                         CeilDiv(rows, policy.group_size) + 1 + 2 * kv;
+    if (keys > most) keys = most;
+  }
+  return TilesOf(policy, s) * keys;
+}
+
+// Sizes of the lists that hold for any lengths.
+struct ScheduleBounds {
+  int64_t max_items[kNumRoles] = {0, 0};
+  int64_t max_combines = 0;
+  int64_t max_partial_rows = 0;
+};
+
+ScheduleBounds BoundsOf(const SchedulePolicy& policy, int32_t max_batch,
+                        int64_t max_total_q);
+
+// The schedule as the kernel builds it, on the host.
+struct HostSchedule {
+  ScheduleHeader header = {};
+  std::vector<SequenceInfo> sequences;
+  std::vector<WorkItem> items[kNumRoles];
+  std::vector<CombineItem> combines;
+  std::vector<int32_t> token_sequence;
+  int64_t partial_rows = 0;
+};
+
+HostSchedule BuildSchedule(const SchedulePolicy& policy, const RawLengths& raw);
+
+}  // namespace interleave::attention
+
+#endif  // ATTENTION_TILE_SCHEDULE_H_

@@ -1,0 +1,343 @@
+#include "attention/tile_schedule.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "attention/kernel_params.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace interleave::attention {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr int kP = static_cast<int>(Role::kPrefill);
+constexpr int kD = static_cast<int>(Role::kDecode);
+
+TEST(FastDivisorTest, DividesLikeTheMachine) {
+  std::mt19937 random(1);
+  for (uint32_t d :
+       {1u, 2u, 3u, 5u, 7u, 16u, 48u, 71u, 480u, 1024u, 2147483647u}) {
+    const FastDivisor divisor(d);
+    for (uint32_t n : {0u, 1u, d - 1, d, d + 1, 2147483647u}) {
+      if (n <= 2147483647u)
+        EXPECT_EQ(divisor.Divide(n), n / d) << n << "/" << d;
+    }
+    for (int i = 0; i < 1000; ++i) {
+      const uint32_t n = random() >> 1;
+      ASSERT_EQ(divisor.Divide(n), n / d) << n << "/" << d;
+    }
+  }
+}
+
+// The founding document's first example, as offsets.
+TEST(ReadSequenceTest, GoldenExample1) {
+  const std::vector<int32_t> cu_q = {0, 10, 13, 14};
+  const std::vector<int32_t> cu_k = {0, 0, 1, 8};
+  RawLengths raw;
+  raw.batch = 3;
+  raw.total_q = 14;
+  raw.cu_seqlens_q = cu_q.data();
+  raw.cu_seqlens_k = cu_k.data();
+  raw.max_seqlen_k = 8;
+  const SequenceInfo r0 = ReadSequence(raw, 0);
+  EXPECT_EQ(r0.q_len, 10);
+  EXPECT_EQ(r0.k_len, 0);
+  const SequenceInfo r1 = ReadSequence(raw, 1);
+  EXPECT_EQ(r1.q_begin, 10);
+  EXPECT_EQ(r1.q_len, 3);
+  EXPECT_EQ(r1.k_len, 1);
+  const SequenceInfo r2 = ReadSequence(raw, 2);
+  EXPECT_EQ(r2.q_begin, 13);
+  EXPECT_EQ(r2.k_begin, 1);
+  EXPECT_EQ(r2.k_len, 7);
+}
+
+// The second example: positions of the appended tokens.
+TEST(ReadSequenceTest, GoldenExample2) {
+  const std::vector<int32_t> cache = {30, 32, 70};
+  RawLengths raw;
+  raw.batch = 3;
+  raw.total_q = 3;
+  raw.cache_seqlens = cache.data();
+  raw.append = true;
+  raw.total_new = 3;
+  raw.max_seqlen_k = 128;
+  for (int b = 0; b < 3; ++b) {
+    const SequenceInfo s = ReadSequence(raw, b);
+    EXPECT_EQ(s.q_begin, b);
+    EXPECT_EQ(s.q_len, 1);
+    EXPECT_EQ(s.new_begin, b);
+    EXPECT_EQ(s.new_len, 1);
+    EXPECT_EQ(s.append_pos, cache[b]);
+    EXPECT_EQ(s.k_len, cache[b] + 1);
+  }
+}
+
+TEST(ReadSequenceTest, PaddingRowsAreEmpty) {
+  const int32_t cache = -1;
+  RawLengths raw;
+  raw.batch = 1;
+  raw.total_q = 1;
+  raw.cache_seqlens = &cache;
+  raw.append = true;
+  raw.total_new = 1;
+  raw.max_seqlen_k = 128;
+  const SequenceInfo s = ReadSequence(raw, 0);
+  EXPECT_EQ(s.q_len, 1);
+  EXPECT_EQ(s.k_len, 0);
+  EXPECT_EQ(s.new_len, 0);
+}
+
+TEST(ReadSequenceTest, ClipsWhatLeavesTheTensors) {
+  const std::vector<int32_t> cu_q = {0, 5, 2, 100};
+  const std::vector<int32_t> cache = {1000, 5, 127};
+  RawLengths raw;
+  raw.batch = 3;
+  raw.total_q = 10;
+  raw.cu_seqlens_q = cu_q.data();
+  raw.cache_seqlens = cache.data();
+  raw.append = true;
+  raw.total_new = 10;
+  raw.max_seqlen_k = 128;
+  EXPECT_EQ(ReadSequence(raw, 0).k_len, 128);
+  EXPECT_EQ(ReadSequence(raw, 0).new_len, 0);
+  EXPECT_EQ(ReadSequence(raw, 1).q_len, 0);
+  EXPECT_EQ(ReadSequence(raw, 2).q_len, 8);
+  EXPECT_EQ(ReadSequence(raw, 2).new_len, 1);
+}
+
+TEST(TileKvRangeTest, CausalAndWindow) {
+  SchedulePolicy policy;
+  policy.group_size = 4;
+  SequenceInfo s = {};
+  s.q_len = 8;
+  s.k_len = 108;
+  // Rows 8..15 are tokens 2 and 3, at positions 102 and 103.
+  EXPECT_EQ(TileKvRange(policy, s, 8, 8).end, 108);
+  policy.window_right = 0;
+  EXPECT_EQ(TileKvRange(policy, s, 8, 8).begin, 0);
+  EXPECT_EQ(TileKvRange(policy, s, 8, 8).end, 104);
+  policy.window_left = 10;
+  EXPECT_EQ(TileKvRange(policy, s, 8, 8).begin, 92);
+  policy.window_left = 0;
+  EXPECT_EQ(TileKvRange(policy, s, 8, 8).begin, 102);
+  // More queries than keys: the first rows see nothing.
+  s.k_len = 3;
+  EXPECT_EQ(TileKvRange(policy, s, 0, 8).begin, 0);
+  EXPECT_EQ(TileKvRange(policy, s, 0, 8).end, 0);
+}
+
+TEST(BuildScheduleTest, RolesAreChosenBySequence) {
+  const std::vector<int32_t> cu_q = {0, 100, 101, 101, 105};
+  const std::vector<int32_t> cache = {0, 500, 3, 8};
+  SchedulePolicy policy;
+  policy.num_kv_heads = 2;
+  policy.group_size = 4;
+  policy.window_right = 0;
+  RawLengths raw;
+  raw.batch = 4;
+  raw.total_q = 105;
+  raw.cu_seqlens_q = cu_q.data();
+  raw.cache_seqlens = cache.data();
+  raw.append = true;
+  raw.total_new = 105;
+  raw.max_seqlen_k = 4096;
+  const HostSchedule schedule = BuildSchedule(policy, raw);
+  EXPECT_EQ(schedule.items[kP].size(), 2u * 7);  // 400 rows in tiles of 64
+  EXPECT_EQ(schedule.items[kD].size(), 2u * 2);
+  // Longest causal tile first.
+  EXPECT_EQ(schedule.items[kP][0].row_begin, 384);
+  EXPECT_EQ(schedule.items[kP][0].kv_end, 100);
+}
+
+TEST(BuildScheduleTest, CutsAnEvenlyLongDecode) {
+  const int32_t cache = 8191;
+  SchedulePolicy policy;
+  policy.group_size = 4;
+  policy.resident[kD] = 4;
+  RawLengths raw;
+  raw.batch = 1;
+  raw.total_q = 1;
+  raw.cache_seqlens = &cache;
+  raw.append = true;
+  raw.total_new = 1;
+  raw.max_seqlen_k = 8192;
+  const HostSchedule schedule = BuildSchedule(policy, raw);
+  ASSERT_EQ(schedule.items[kD].size(), 4u);
+  for (int s = 0; s < 4; ++s) {
+    EXPECT_EQ(schedule.items[kD][s].kv_begin, 2048 * s);
+    EXPECT_EQ(schedule.items[kD][s].kv_end, 2048 * (s + 1));
+    EXPECT_EQ(schedule.items[kD][s].partial_row, 4 * s);
+  }
+  ASSERT_EQ(schedule.combines.size(), 1u);
+  EXPECT_EQ(schedule.combines[0].num_splits, 4);
+  EXPECT_EQ(schedule.combines[0].row_count, 4);
+  EXPECT_THAT(schedule.token_sequence, ElementsAre(0));
+}
+
+struct RandomBatch {
+  SchedulePolicy policy;
+  std::vector<int32_t> cu_q;
+  std::vector<int32_t> cache;
+  RawLengths raw;
+};
+
+void MakeRandomBatch(std::mt19937& random, RandomBatch& out) {
+  const auto pick = [&](std::vector<int32_t> values) {
+    return values[random() % values.size()];
+  };
+  out.policy.num_kv_heads = pick({1, 2, 3, 8});
+  out.policy.group_size = pick({1, 3, 4, 8, 16, 24, 71});
+  out.policy.window_left = pick({-1, -1, 0, 1, 63, 64, 333});
+  out.policy.window_right = pick({-1, 0, 0, 0, 5, 64});
+  out.policy.rows[kP] = pick({64, 128});
+  out.policy.rows[kD] = pick({16, 64});
+  out.policy.kv[kP] = pick({32, 64, 128});
+  out.policy.kv[kD] = pick({64, 128});
+  out.policy.resident[kP] = pick({1, 7, 132, 264});
+  out.policy.resident[kD] = pick({1, 7, 132, 528});
+  out.policy.batch_invariant = random() % 3 == 0;
+  const int32_t batch = pick({1, 2, 3, 17});
+  out.cu_q = {0};
+  out.cache.clear();
+  for (int32_t b = 0; b < batch; ++b) {
+    out.cu_q.push_back(out.cu_q.back() +
+                       pick({0, 1, 1, 1, 2, 8, 17, 127, 129, 300}));
+    out.cache.push_back(
+        pick({-1, 0, 1, 15, 16, 63, 64, 65, 1000, 4090, 20000}));
+  }
+  out.raw = RawLengths();
+  out.raw.batch = batch;
+  out.raw.total_q = out.cu_q.back();
+  out.raw.cu_seqlens_q = out.cu_q.data();
+  out.raw.cache_seqlens = out.cache.data();
+  out.raw.append = random() % 2 == 0;
+  out.raw.total_new = out.raw.total_q;
+  out.raw.max_seqlen_k = 1 << 20;
+}
+
+// Every (row, key that the row's tile may see) belongs to exactly one item, and
+// partial rows and combines fit together.
+TEST(BuildScheduleTest, CoversEachRowAndKeyOnce) {
+  std::mt19937 random(20261129);
+  for (int round = 0; round < 400; ++round) {
+    RandomBatch batch;
+    MakeRandomBatch(random, batch);
+    const SchedulePolicy& policy = batch.policy;
+    const HostSchedule schedule = BuildSchedule(policy, batch.raw);
+    std::map<std::tuple<int, int, int>, std::vector<std::pair<int, int>>> parts;
+    std::vector<int> partial_users(schedule.partial_rows, 0);
+    for (int r = 0; r < kNumRoles; ++r) {
+      for (const WorkItem& item : schedule.items[r]) {
+        const SequenceInfo& s = schedule.sequences[item.batch];
+        ASSERT_EQ(static_cast<int>(RoleOf(policy, s)), r);
+        ASSERT_LE(item.row_count, policy.rows[r]);
+        ASSERT_EQ(item.row_begin % policy.rows[r], 0);
+        parts[{item.batch, item.kv_head, item.row_begin}].push_back(
+            {item.kv_begin, item.kv_end});
+        if (item.partial_row < 0) continue;
+        ASSERT_LT(item.kv_begin, item.kv_end);
+        for (int row = 0; row < item.row_count; ++row) {
+          ASSERT_LT(item.partial_row + row, schedule.partial_rows);
+          ++partial_users[item.partial_row + row];
+        }
+      }
+    }
+    for (int users : partial_users) ASSERT_EQ(users, 1);
+    size_t tiles = 0;
+    size_t split_tiles = 0;
+    for (int32_t b = 0; b < batch.raw.batch; ++b) {
+      const SequenceInfo& s = schedule.sequences[b];
+      const Role role = RoleOf(policy, s);
+      for (int head = 0; head < policy.num_kv_heads; ++head) {
+        for (int tile = 0; tile < RowTiles(policy, s, role); ++tile, ++tiles) {
+          const int row = tile * policy.rows[static_cast<int>(role)];
+          const int rows = TileRowCount(policy, s, role, tile);
+          const KvRange range = TileKvRange(policy, s, row, rows);
+          auto& list = parts[{b, head, row}];
+          ASSERT_FALSE(list.empty());
+          std::sort(list.begin(), list.end());
+          ASSERT_EQ(list.front().first, range.begin);
+          ASSERT_EQ(list.back().second, range.end);
+          for (size_t i = 1; i < list.size(); ++i) {
+            ASSERT_EQ(list[i].first, list[i - 1].second);
+            ASSERT_EQ(list[i].first % policy.kv[static_cast<int>(role)], 0);
+          }
+          split_tiles += list.size() > 1;
+        }
+      }
+    }
+    ASSERT_EQ(parts.size(), tiles);
+    ASSERT_EQ(schedule.combines.size(), split_tiles);
+    for (const CombineItem& combine : schedule.combines) {
+      const size_t splits =
+          parts[{combine.batch, combine.kv_head, combine.row_begin}].size();
+      ASSERT_EQ(splits, static_cast<size_t>(combine.num_splits));
+    }
+    const ScheduleBounds bounds =
+        BoundsOf(policy, batch.raw.batch, batch.raw.total_q);
+    for (int r = 0; r < kNumRoles; ++r) {
+      ASSERT_LE(schedule.items[r].size(),
+                static_cast<size_t>(bounds.max_items[r]));
+    }
+    ASSERT_LE(schedule.combines.size(),
+              static_cast<size_t>(bounds.max_combines));
+    ASSERT_LE(schedule.partial_rows, bounds.max_partial_rows);
+  }
+}
+
+// In batch-invariant mode a sequence is cut the same way alone and in company.
+TEST(BuildScheduleTest, BatchInvariantSplitsDependOnTheSequenceAlone) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 100; ++round) {
+    RandomBatch batch;
+    MakeRandomBatch(random, batch);
+    batch.policy.batch_invariant = true;
+    const HostSchedule whole = BuildSchedule(batch.policy, batch.raw);
+    for (int32_t b = 0; b < batch.raw.batch; ++b) {
+      const std::vector<int32_t> cu_q = {0, batch.cu_q[b + 1] - batch.cu_q[b]};
+      RawLengths raw = batch.raw;
+      raw.batch = 1;
+      raw.total_q = cu_q[1];
+      raw.total_new = cu_q[1];
+      raw.cu_seqlens_q = cu_q.data();
+      raw.cache_seqlens = &batch.cache[b];
+      const HostSchedule alone = BuildSchedule(batch.policy, raw);
+      for (int r = 0; r < kNumRoles; ++r) {
+        std::vector<WorkItem> company;
+        for (const WorkItem& item : whole.items[r]) {
+          if (item.batch == b) company.push_back(item);
+        }
+        ASSERT_EQ(company.size(), alone.items[r].size());
+        for (size_t i = 0; i < company.size(); ++i) {
+          ASSERT_EQ(company[i].kv_head, alone.items[r][i].kv_head);
+          ASSERT_EQ(company[i].row_begin, alone.items[r][i].row_begin);
+          ASSERT_EQ(company[i].kv_begin, alone.items[r][i].kv_begin);
+          ASSERT_EQ(company[i].kv_end, alone.items[r][i].kv_end);
+          ASSERT_EQ(company[i].split, alone.items[r][i].split);
+        }
+      }
+    }
+  }
+}
+
+TEST(BuildScheduleTest, EmptyBatchHasNoItems) {
+  const int32_t zero = 0;
+  RawLengths raw;
+  raw.cu_seqlens_q = &zero;
+  raw.cu_seqlens_k = &zero;
+  const HostSchedule schedule = BuildSchedule(SchedulePolicy(), raw);
+  EXPECT_EQ(schedule.header.num_items[kP], 0);
+  EXPECT_EQ(schedule.header.num_items[kD], 0);
+  EXPECT_EQ(schedule.header.num_combines, 0);
+}
+
+}  // namespace
+}  // namespace interleave::attention
