@@ -1,0 +1,45 @@
+#include "sim/cost/create_cost_model.h"
+
+#include "absl/status/status.h"
+#include "base/sim_time.h"
+#include "base/status_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace interleave::sim {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(CreateCostModelTest, RooflineIsTheDefault) {
+  ASSERT_OK_AND_ASSIGN(const auto cost, CreateCostModel(CostModelConfig()));
+  EXPECT_EQ(cost->Description(), "roofline of llama3.1_8b (BF16) on 1 x h200");
+}
+
+TEST(CreateCostModelTest, UnknownNames) {
+  CostModelConfig config;
+  config.set_model("gpt");
+  EXPECT_THAT(CreateCostModel(config),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("llama3.1_8b")));
+  config.clear_model();
+  config.set_device("tpu");
+  EXPECT_THAT(CreateCostModel(config),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("h200")));
+}
+
+TEST(CreateCostModelTest, HostOverhead) {
+  HostOverheadOptions options;
+  options.set_constant_us(200);
+  options.set_per_sequence_us(1.5);
+  ASSERT_OK_AND_ASSIGN(const HostOverhead overhead,
+                       CreateHostOverhead(options));
+  EXPECT_EQ(overhead.Of(0), SimDuration::Nanos(200'000));
+  EXPECT_EQ(overhead.Of(100), SimDuration::Nanos(350'000));
+  options.set_per_sequence_us(-1);
+  EXPECT_THAT(CreateHostOverhead(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("per_sequence_us")));
+}
+
+}  // namespace
+}  // namespace interleave::sim
