@@ -187,8 +187,11 @@ ZipfDistribution::ZipfDistribution(int64_t n, double exponent)
     : n_(n), exponent_(exponent) {
   CHECK_GE(n, 1);
   CHECK_GE(exponent, 0);
-  integral_low_ = Integral(0.5);
+  // The part of rank 1's interval that would be rejected is left out.
+  integral_low_ = Integral(1.5) - 1.0;
   integral_high_ = Integral(static_cast<double>(n) + 0.5);
+  sure_below_ =
+      2.0 - IntegralInverse(Integral(2.5) - DeterministicPow(2.0, -exponent));
 }
 
 double ZipfDistribution::Integral(double x) const {
@@ -207,8 +210,10 @@ int64_t ZipfDistribution::operator()(Rng& rng) const {
     const double x = IntegralInverse(y);
     int64_t rank = static_cast<int64_t>(x + 0.5);
     rank = rank < 1 ? 1 : (rank > n_ ? n_ : rank);
-    // Accepts the share k^-exponent / hat of the hat's interval: its upper end.
+    // Accepts the share k^-exponent / hat of the hat's interval: its upper end,
+    // most of which a comparison tells.
     const double k = static_cast<double>(rank);
+    if (k - x <= sure_below_) return rank;
     if (y >= Integral(k + 0.5) - DeterministicPow(k, -exponent_)) return rank;
   }
 }

@@ -104,6 +104,9 @@ class ZipfDistribution {
   double exponent_;
   double integral_low_;
   double integral_high_;
+  // How far below its rank a value may lie and surely be accepted: the least
+  // such distance is that of rank 2.
+  double sure_below_;
 };
 
 // The quantile of the standard normal distribution at p, 0 < p < 1, to about
