@@ -8,29 +8,18 @@
 #ifndef SIM_COST_CREATE_COST_MODEL_H_
 #define SIM_COST_CREATE_COST_MODEL_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "base/sim_time.h"
 #include "sim/cost/cost.pb.h"
 #include "sim/cost/cost_model.h"
+#include "sim/cost/host_overhead.h"
 
 namespace interleave::sim {
 
 // The device's time; the host's is HostOverhead.
 absl::StatusOr<std::unique_ptr<CostModel>> CreateCostModel(
     const CostModelConfig& config);
-
-// Host time that an iteration adds to the device's.
-struct HostOverhead {
-  SimDuration constant;
-  SimDuration per_sequence;
-
-  SimDuration Of(int64_t num_sequences) const {
-    return constant + per_sequence * num_sequences;
-  }
-};
 
 // InvalidArgument for a negative or absurd figure.
 absl::StatusOr<HostOverhead> CreateHostOverhead(
