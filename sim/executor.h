@@ -1,0 +1,66 @@
+// Executor: runs a batch, or says how long running it takes.
+
+#ifndef SIM_EXECUTOR_H_
+#define SIM_EXECUTOR_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/sim_time.h"
+#include "scheduler/engine_state.h"
+#include "sim/cost/batch_shape.h"
+
+namespace interleave::sim {
+
+// Everything an executor may want to know of one iteration.
+struct Batch {
+  BatchShape shape;
+  // The pieces, and the requests with their block tables behind them; a cost
+  // model reads the shape alone.
+  const scheduler::CommittedBatch& committed;
+  const scheduler::EngineState& state;
+};
+
+struct IterationTiming {
+  // Time on the device, and the host's share that does not overlap it.
+  SimDuration device;
+  SimDuration host;
+  // Device time that a cost model predicts; equals `device` if it predicted.
+  SimDuration predicted;
+  // Device time that the decodes of the batch would take without its prompt
+  // chunks; equals `device` when there are none.
+  SimDuration decodes_alone;
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // Runs an iteration of at least one token.
+  virtual absl::StatusOr<IterationTiming> Run(const Batch& batch) = 0;
+
+  // Device times of out.size() consecutive iterations of `first` alone, as Run
+  // would give them; false if only running them can tell.
+  virtual bool Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) {
+    return false;
+  }
+
+  // The host's share of an iteration with so many sequences.
+  virtual SimDuration HostTime(int64_t num_sequences) const = 0;
+
+  // Predicted device time of a batch, without running it; zero when nobody
+  // can tell.
+  virtual SimDuration Predict(const BatchShape& shape) = 0;
+
+  // Whether BatchShape::decode.kv_tokens_max is read.
+  virtual bool NeedsKvTokensMax() const { return false; }
+
+  // A request is gone: drop what is kept for it.
+  virtual void OnRequestDone(const scheduler::Request& request) {}
+};
+
+}  // namespace interleave::sim
+
+#endif  // SIM_EXECUTOR_H_

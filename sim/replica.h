@@ -1,0 +1,152 @@
+// Replica: one engine, with its requests, its policy and its executor.
+//
+// An iteration goes through these steps, in this order, and nothing else
+// changes the engine's state:
+//
+//   Plan ─► Validate ─► Commit ─► Run ─ (time passes) ─► Complete
+//
+// Complete gives every token of the iteration the same time, its end.
+//
+// Fast forward: while a policy promises that its plan of "all decodes" stands
+// (IterationPlan::set_repeat), and no request arrives or ends and blocks
+// suffice, Start carries out iteration after iteration without asking anybody.
+// The outcome is the same to the last bit.
+
+#ifndef SIM_REPLICA_H_
+#define SIM_REPLICA_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/sim_time.h"
+#include "scheduler/engine_state.h"
+#include "scheduler/engine_view.h"
+#include "scheduler/iteration_plan.h"
+#include "scheduler/policy.h"
+#include "scheduler/request_spec.h"
+#include "sim/cost/batch_shape.h"
+#include "sim/executor.h"
+#include "sim/metrics/gap_history.h"
+#include "sim/metrics/metrics.h"
+#include "sim/workload/workload.h"
+
+namespace interleave::sim {
+
+class Replica final : private scheduler::IterationPredictor {
+ public:
+  struct Options {
+    int32_t index = 0;
+    scheduler::EngineState::Options engine;
+    bool fast_forward = true;
+    // For messages.
+    std::string policy_name;
+  };
+
+  // `metrics` and `workload` (told of requests that end) must outlive the
+  // replica; so must `sink` where it is not nullptr.
+  static absl::StatusOr<std::unique_ptr<Replica>> Create(
+      const Options& options, std::unique_ptr<scheduler::Policy> policy,
+      std::unique_ptr<Executor> executor, Metrics* metrics, Workload* workload,
+      RecordSink* sink);
+
+  // Hands a request over at its arrival.  One that can never be served is
+  // rejected here.
+  void Deliver(scheduler::RequestSpec spec);
+
+  // Plans and starts an iteration at `now`; returns when it ends, or
+  // SimTime::Infinity() when there is nothing to run before the next arrival.
+  // May carry out whole iterations that end before `horizon`, the time of the
+  // next thing that could change a plan.
+  // FailedPrecondition names the policy and the rule it broke.
+  // REQUIRES: !busy().
+  absl::StatusOr<SimTime> Start(SimTime now, SimTime horizon);
+
+  // Applies the outcome of the iteration that ends now.
+  // REQUIRES: busy().
+  void Complete();
+
+  bool busy() const { return busy_; }
+  const scheduler::EngineState& state() const { return *state_; }
+  Executor& executor() { return *executor_; }
+
+  // A hash of the order, times and subjects of all events so far.
+  uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  Replica(const Options& options, std::unique_ptr<scheduler::EngineState> state,
+          std::unique_ptr<scheduler::Policy> policy,
+          std::unique_ptr<Executor> executor, Metrics* metrics,
+          Workload* workload, RecordSink* sink);
+
+  // IterationPredictor:
+  SimDuration Predict(const scheduler::IterationPlan& plan) const override;
+
+  // Asks the policy until there are tokens to compute.  Returns false when
+  // there are none.
+  absl::StatusOr<bool> PlanAndCommit(SimTime now);
+  absl::Status Annotate(const absl::Status& status) const;
+  void CarryOutRejections(SimTime now);
+  void NoteCommitted(SimTime now);
+  // Before a request stops being steady: reads its share of the history.
+  void FoldHistory(scheduler::Request& request);
+  void BuildShape();
+  DecodeGroup SteadyGroup() const;
+  absl::Status RunBatch(SimTime now);
+  bool MayRepeat() const;
+  void RunAhead(SimTime horizon);
+  bool StartRepeated(SimTime now);
+
+  void CompleteDecodes();
+  void CompletePieces();
+  void AddPieceGap(scheduler::Request& request, const GapParts& iteration);
+  void EndFinished();
+  void End(scheduler::Request& request);
+  void PruneHistory();
+  void RecordIteration();
+  GapParts PartsOfIteration() const;
+  void Hash(uint64_t value) {
+    fingerprint_ = (fingerprint_ ^ value) * 0x9e3779b97f4a7c15;
+    fingerprint_ ^= fingerprint_ >> 29;
+  }
+
+  const Options options_;
+  const std::unique_ptr<scheduler::EngineState> state_;
+  const std::unique_ptr<scheduler::Policy> policy_;
+  const std::unique_ptr<Executor> executor_;
+  Metrics& metrics_;
+  Workload& workload_;
+  RecordSink* const sink_;
+  const int64_t token_budget_;
+
+  // The iteration in flight.
+  bool busy_ = false;
+  scheduler::IterationPlan plan_;
+  scheduler::CommittedBatch committed_;
+  std::vector<PrefillChunk> chunks_;
+  BatchShape shape_;
+  SimTime start_;
+  SimTime end_;
+  IterationTiming timing_;
+  int64_t recomputed_tokens_ = 0;
+
+  // Whether the last plan may be carried out again; see Repeat.
+  bool repeatable_ = false;
+  int64_t iteration_ = 0;
+  // End of the last decode_all iteration.
+  SimTime last_decode_end_;
+  GapHistory history_;
+  size_t history_prune_size_;
+  // Durations of coming decode iterations.
+  static constexpr size_t kLookahead = 64;
+  std::array<SimDuration, kLookahead> foreseen_;
+  uint64_t fingerprint_ = 0xcbf29ce484222325;
+};
+
+}  // namespace interleave::sim
+
+#endif  // SIM_REPLICA_H_
