@@ -8,18 +8,19 @@
 // V have two stages each in shared memory, with full and empty barriers.
 //
 // Consumers walk key tiles from the last to the first. For each they issue
-// S(n) = Q K(n)^T and, behind it, O += P(n + 1) V(n + 1), so that the softmax of
-// one tile runs under the product of the one before; the two warpgroups take
+// S(n) = Q K(n)^T and, behind it, O += P(n + 1) V(n + 1), so that the softmax
+// of one tile runs under the product of the one before; the two warpgroups take
 // turns to issue, so that one's softmax also runs under the other's products.
 // This overlap is that of FlashAttention-3 (Shah et al., 2024, section 3).
 
-#ifndef INTERLEAVE_ATTENTION_HOPPER_PREFILL_CUH_
-#define INTERLEAVE_ATTENTION_HOPPER_PREFILL_CUH_
+#ifndef ATTENTION_HOPPER_PREFILL_CUH_
+#define ATTENTION_HOPPER_PREFILL_CUH_
 
 #include <cstdint>
 
 #include "attention/hopper/primitives.cuh"
 #include "attention/hopper/softmax.cuh"
+#include "attention/hopper/tensor_maps.h"
 #include "attention/hopper/wgmma.cuh"
 #include "attention/kernel_params.h"
 
@@ -29,15 +30,6 @@ constexpr int kWarpgroup = 128;
 constexpr int kStages = 2;
 constexpr int kTicketSlots = 2;
 constexpr int kQueryThreads = 96;  // warps 1 to 3 of the producer
-
-// How K and V reach shared memory.
-struct PrefillMaps {
-  CUtensorMap k;
-  CUtensorMap v;
-  // Rows of one box: kKeys for contiguous keys, a divisor of the page size and
-  // of kKeys for pages; 0 when no box fits and cp.async gathers.
-  int32_t box_rows;
-};
 
 // What consumers need of a work item; rows < 0 ends the kernel.
 struct alignas(16) PrefillTile {
@@ -114,8 +106,8 @@ class Prefill {
     __syncthreads();
     if (warpgroup == 0) {
       LowerRegisters<40>();
-      const int warp = __shfl_sync(0xFFFFFFFFu,
-                                   static_cast<int>(threadIdx.x) / 32, 0);
+      const int warp =
+          __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
       if (maps.box_rows == 0) {
         ProduceByGather(params, shared, warp);
       } else if (warp == 0) {
@@ -157,11 +149,13 @@ class Prefill {
   // Warp 0 of the producer hands items to everybody else.
   class TicketSource {
    public:
-    __device__ __forceinline__ explicit TicketSource(const KernelParams& params)
+    // Only warp 0 may be active.
+    __device__ __forceinline__ TicketSource(const KernelParams& params,
+                                            bool active)
         : params_(params),
           count_(params.schedule.header
                      ->num_items[static_cast<int>(Role::kPrefill)]) {
-      Draw();
+      if (active) Draw();
     }
 
     // False when no items are left. Either way the tile is published.
@@ -174,8 +168,8 @@ class Prefill {
         const WorkItem item =
             params_.schedule.items[static_cast<int>(Role::kPrefill)][ticket];
         const SequenceInfo sequence = params_.schedule.sequences[item.batch];
-        *tile = {item.batch,      item.kv_head,     item.row_begin,
-                 item.row_count,  item.kv_begin,    item.kv_end,
+        *tile = {item.batch,       item.kv_head,     item.row_begin,
+                 item.row_count,   item.kv_begin,    item.kv_end,
                  item.partial_row, sequence.q_begin, sequence.q_len,
                  sequence.k_begin, sequence.k_len,   0};
       }
@@ -252,7 +246,7 @@ class Prefill {
   static __device__ void ProduceByBoxes(const KernelParams& params,
                                         const PrefillMaps& maps,
                                         Shared& shared) {
-    TicketSource source(params);
+    TicketSource source(params, true);
     RingCursor<kStages> k_cursor;
     RingCursor<kStages> v_cursor;
     PrefillTile tile;
@@ -363,8 +357,8 @@ class Prefill {
       int64_t block_stride, int64_t token_stride, int64_t head_stride, int n,
       T* destination) {
     const int chunk = threadIdx.x % kChunks;
-    const T* base = static_cast<const T*>(data) + tile.kv_head * head_stride +
-                    chunk * 8;
+    const T* base =
+        static_cast<const T*>(data) + tile.kv_head * head_stride + chunk * 8;
     const uint32_t smem =
         SharedAddress(destination) + (chunk / 8) * kKeyPanelBytes;
 #pragma unroll 2
@@ -450,8 +444,8 @@ class Prefill {
     const uint64_t descriptor = MnMajorDescriptor(v, kKeyPanelBytes);
 #pragma unroll
     for (int step = 0; step < kKeyTile / 16; ++step) {
-      WgmmaRs<T, kHeadDim>::Issue(o, p[step],
-                                  descriptor + step * kMnMajorStep, 1);
+      WgmmaRs<T, kHeadDim>::Issue(o, p[step], descriptor + step * kMnMajorStep,
+                                  1);
     }
   }
 
@@ -504,7 +498,7 @@ class Prefill {
 #pragma unroll
       for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
       if (tile.kv_begin < tile.kv_end) {
-        const MaskLimits limits(params, tile, my_row, consumer * 64);
+        const MaskLimits limits(params, tile, my_row, consumer * 64, 64);
         const ScoreTransform transform(params);
         const int last = (tile.kv_end - 1) / kKeyTile;
         const int first = tile.kv_begin / kKeyTile;
@@ -538,6 +532,7 @@ class Prefill {
           IssueScores(s, q_smem, SharedAddress(shared.k[k_cursor.slot]));
           WgmmaCommit();
           AwaitValues(tile, gathered, shared, v_cursor, n + 1, consumer);
+          WgmmaFence();
           IssueOutputs(o, p, SharedAddress(shared.v[v_cursor.slot]));
           WgmmaCommit();
           NamedBarrierArrive(kTurnBarrier + (consumer ^ 1), 2 * kWarpgroup);
@@ -597,8 +592,8 @@ class Prefill {
   static __device__ __forceinline__ void Write(const KernelParams& params,
                                                const PrefillTile& tile,
                                                const RowState& rows,
-                                               float (&o)[kOutputs], int my_row,
-                                               int lane) {
+                                               const float (&o)[kOutputs],
+                                               int my_row, int lane) {
     const int quad_lane = lane % 4;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -608,25 +603,24 @@ class Prefill {
       const int token = params.group_divisor.Divide(packed);
       const int head =
           tile.kv_head * params.group_size + packed - token * params.group_size;
-      if (tile.partial_row >= 0) {
+      const bool partial = tile.partial_row >= 0;
+      const RowEnd end = EndRow(
+          rows.max(r), rows.sum(r),
+          partial || params.sinks == nullptr ? nullptr : params.sinks + head);
+      if (partial) {
         const int64_t slot = int64_t{tile.partial_row} + row;
         float* out = params.schedule.partial_out + slot * kHeadDim;
-        const float inverse = rows.Inverse(r);
         if (valid) {
 #pragma unroll
           for (int i = 0; i < kHeadDim / 8; ++i) {
             *reinterpret_cast<float2*>(out + i * 8 + quad_lane * 2) = {
-                o[4 * i + 2 * r] * inverse, o[4 * i + 2 * r + 1] * inverse};
+                o[4 * i + 2 * r] * end.factor,
+                o[4 * i + 2 * r + 1] * end.factor};
           }
-          if (quad_lane == 0) {
-            params.schedule.partial_lse[slot] = rows.LogSum(r);
-          }
+          if (quad_lane == 0) params.schedule.partial_lse[slot] = end.lse;
         }
         continue;
       }
-      float sum = rows.sum(r);
-      if (params.sinks != nullptr) sum = rows.SumWithSink(r, params.sinks[head]);
-      const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
       T* out = static_cast<T*>(params.out) +
                (tile.q_begin + token) * params.out_token_stride +
                head * params.out_head_stride;
@@ -635,8 +629,8 @@ class Prefill {
         uint32_t words[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          words[j] = Pack<T>(o[4 * (i + j) + 2 * r] * inverse,
-                             o[4 * (i + j) + 2 * r + 1] * inverse);
+          words[j] = Pack<T>(o[4 * (i + j) + 2 * r] * end.factor,
+                             o[4 * (i + j) + 2 * r + 1] * end.factor);
         }
         TransposeQuad(words, quad_lane);
         if (valid) {
@@ -646,7 +640,7 @@ class Prefill {
       }
       if (valid && quad_lane == 0 && params.lse != nullptr) {
         params.lse[head * params.lse_head_stride + tile.q_begin + token] =
-            rows.LogSum(r, sum);
+            end.lse;
       }
     }
   }
@@ -654,4 +648,4 @@ class Prefill {
 
 }  // namespace interleave::attention::hopper
 
-#endif  // INTERLEAVE_ATTENTION_HOPPER_PREFILL_CUH_
+#endif  // ATTENTION_HOPPER_PREFILL_CUH_

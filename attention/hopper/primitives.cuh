@@ -1,8 +1,8 @@
 // Small wrappers that both kernel roles share: shared-memory barriers, bulk
 // tensor copies, cp.async, mma.sync and a few scalar helpers.
 
-#ifndef INTERLEAVE_ATTENTION_HOPPER_PRIMITIVES_CUH_
-#define INTERLEAVE_ATTENTION_HOPPER_PRIMITIVES_CUH_
+#ifndef ATTENTION_HOPPER_PRIMITIVES_CUH_
+#define ATTENTION_HOPPER_PRIMITIVES_CUH_
 
 #include <cuda.h>
 #include <cuda_bf16.h>
@@ -95,10 +95,10 @@ __device__ __forceinline__ void PrefetchMap(const CUtensorMap* map) {
 __device__ __forceinline__ void CopyAsync16(uint32_t smem, const void* global,
                                             bool valid) {
   const int bytes = valid ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
-                   smem),
-               "l"(global), "r"(bytes)
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(smem),
+      "l"(global), "r"(bytes)
+      : "memory");
 }
 
 __device__ __forceinline__ void CopyAsyncCommit() {
@@ -200,4 +200,4 @@ __device__ __forceinline__ float QuadSum(float x) {
 
 }  // namespace interleave::attention::hopper
 
-#endif  // INTERLEAVE_ATTENTION_HOPPER_PRIMITIVES_CUH_
+#endif  // ATTENTION_HOPPER_PRIMITIVES_CUH_

@@ -13,8 +13,8 @@
 // being 128 bytes, in the 128-byte swizzle (16-byte chunk c of row r sits at
 // chunk c ^ (r % 8)). A panel starts at a multiple of 1,024 bytes.
 
-#ifndef INTERLEAVE_ATTENTION_HOPPER_WGMMA_CUH_
-#define INTERLEAVE_ATTENTION_HOPPER_WGMMA_CUH_
+#ifndef ATTENTION_HOPPER_WGMMA_CUH_
+#define ATTENTION_HOPPER_WGMMA_CUH_
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -775,4 +775,4 @@ struct WgmmaRs<__half, 256> {
 
 }  // namespace interleave::attention::hopper
 
-#endif  // INTERLEAVE_ATTENTION_HOPPER_WGMMA_CUH_
+#endif  // ATTENTION_HOPPER_WGMMA_CUH_

@@ -1,0 +1,23 @@
+#include "attention/hopper/launch.cuh"
+
+namespace interleave::attention::hopper {
+namespace {
+
+template <typename T>
+cudaError_t Launch(const KernelParams& params, Role role, cudaStream_t stream) {
+  if (role == Role::kDecode) {
+    return LaunchDecode<T, 64, 32, 3, 4, DecodeBlocksPerSm(64)>(params, stream);
+  }
+  return LaunchPrefill<T, 64, PrefillKeyTile(64)>(params, stream);
+}
+
+}  // namespace
+
+cudaError_t LaunchHeadDim64(const KernelParams& params, Role role,
+                            cudaStream_t stream) {
+  return params.dtype == DataType::kBFloat16
+             ? Launch<__nv_bfloat16>(params, role, stream)
+             : Launch<__half>(params, role, stream);
+}
+
+}  // namespace interleave::attention::hopper
