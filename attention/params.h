@@ -156,6 +156,7 @@ struct PlanConfig {
   AttentionMask mask;
   int32_t max_batch = 0;
   int64_t max_total_q = 0;
+  int64_t max_total_new = 0;  // appended tokens; 0 means max_total_q
   // A sequence's output does not depend, bit for bit, on what shares its batch.
   bool batch_invariant = false;
   // Queries are rotated too (AppendInput::rotary), into the workspace.
