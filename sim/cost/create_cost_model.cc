@@ -1,14 +1,36 @@
 #include "sim/cost/create_cost_model.h"
 
+#include <string>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "sim/cost/device.pb.h"
 #include "sim/cost/model.pb.h"
+#include "sim/cost/profile_model.h"
+#include "sim/cost/profile_tables.h"
 #include "sim/cost/roofline.h"
 #include "sim/cost/specs.h"
 
 namespace interleave::sim {
+namespace {
+
+absl::StatusOr<std::unique_ptr<CostModel>> CreateProfile(
+    const ModelSpec& model, const DeviceSpec& device,
+    const Parallelism& parallelism, const ProfileOptions& options) {
+  if (options.directory().empty()) {
+    return absl::InvalidArgumentError(
+        "profile option directory is empty; give the folder with dense.csv, "
+        "per_sequence.csv and attention.csv");
+  }
+  ASSIGN_OR_RETURN(ProfileTables tables,
+                   ReadProfileTables(options.directory()));
+  return CreateProfileModel(model, device, parallelism, options,
+                            std::move(tables));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<CostModel>> CreateCostModel(
     const CostModelConfig& config) {
@@ -16,6 +38,18 @@ absl::StatusOr<std::unique_ptr<CostModel>> CreateCostModel(
   const Parallelism parallelism = {.tensor_parallel = config.tensor_parallel(),
                                    .block_size = config.block_size()};
   ASSIGN_OR_RETURN(const DeviceSpec device, LookupDevice(config.device()));
+  if (config.block_size() < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "block_size is ", config.block_size(), "; it must be at least 1"));
+  }
+  switch (config.kind_case()) {
+    case CostModelConfig::kProfile:
+      return CreateProfile(model, device, parallelism, config.profile());
+    case CostModelConfig::kKernelTables:
+    case CostModelConfig::kRoofline:
+    case CostModelConfig::KIND_NOT_SET:
+      break;
+  }
   return CreateRoofline(model, device, parallelism, config.roofline());
 }
 

@@ -1,0 +1,105 @@
+// Measured kernel times of one transformer layer, as a directory of CSV files
+// in the layout that LLMServingSim's profiler writes (one tensor-parallel
+// degree; times in microseconds):
+//
+//   dense.csv         layer,tokens,time_us
+//   per_sequence.csv  layer,sequences,time_us
+//   attention.csv     prefill_chunk,kv_prefill,n_decode,kv_decode,time_us
+//                     one chunk of prefill_chunk query tokens after kv_prefill
+//                     cached ones, in one launch with n_decode sequences that
+//                     compute one token after kv_decode cached ones; either
+//                     part may be 0
+//   skew_fit.csv      pc,n_label,skew_rate_label,kv_big_label,kp_label,alpha,
+//                     n_samples (optional): what uneven decode lengths cost,
+//                     t = t(mean) + alpha (t(longest) - t(mean)); a label is an
+//                     upper bound ("n<=8", "sr<=15%", "kvB<=4k", "kp=0") or
+//                     above all ("kp>8k")
+//   meta.yaml         optional; `key: value` lines at its left margin are kept
+//
+// skew.csv (the measurements behind skew_fit.csv) is not read.
+
+#ifndef SIM_COST_PROFILE_TABLES_H_
+#define SIM_COST_PROFILE_TABLES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "sim/cost/grid.h"
+
+namespace interleave::sim {
+
+// By layer; points sorted by tokens (or sequences).
+using LayerCurves = std::map<std::string, Curve>;
+
+struct AttentionTables {
+  // Axes: chunk, context.
+  Grid prefill;
+  // Axes: sequences, cached tokens of each.
+  Grid decode;
+  // Axes: chunk, context, sequences, cached tokens of each.  Empty where no
+  // mixed batch was measured.
+  Grid mixed;
+};
+
+// alpha by five labels.
+class SkewTable {
+ public:
+  struct Row {
+    double bounds[5];
+    double alpha;
+    double samples;
+  };
+  // chunk is 0 for decode-only batches; skew_rate the share of long sequences,
+  // (mean - shortest) / (longest - shortest); context the chunk's.
+  struct Query {
+    double chunk;
+    double sequences;
+    double skew_rate;
+    double longest;
+    double context;
+  };
+
+  SkewTable() = default;
+  // A combination that no row names takes the mean of the rows of its chunk
+  // and number of sequences, else of its chunk, else of all, weighted by
+  // samples.
+  explicit SkewTable(const std::vector<Row>& rows);
+
+  bool empty() const { return alphas_.empty(); }
+  // By the smallest labels that hold the query, the largest where none does.
+  double Alpha(const Query& query) const;
+
+ private:
+  std::vector<double> axes_[5];
+  std::vector<double> alphas_;
+};
+
+struct ProfileTables {
+  LayerCurves dense;
+  LayerCurves per_sequence;
+  AttentionTables attention;
+  SkewTable skew;
+  std::map<std::string, std::string> meta;
+};
+
+// Errors are InvalidArgument "source:line: what; remedy".
+absl::StatusOr<LayerCurves> ParseLayerCurves(absl::string_view text,
+                                             absl::string_view source,
+                                             absl::string_view size_column);
+absl::StatusOr<AttentionTables> ParseAttention(absl::string_view text,
+                                               absl::string_view source);
+absl::StatusOr<SkewTable> ParseSkewFit(absl::string_view text,
+                                       absl::string_view source);
+std::map<std::string, std::string> ParseMeta(absl::string_view text);
+
+// NotFound, naming the file, where one that is not optional is missing.
+absl::StatusOr<ProfileTables> ReadProfileTables(const std::string& directory);
+
+}  // namespace interleave::sim
+
+#endif  // SIM_COST_PROFILE_TABLES_H_

@@ -1,0 +1,61 @@
+// The parsers of profile_tables.h and csv.h over any bytes: an error or tables
+// that answer finite times.  The first byte picks the parser.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "base/check.h"
+#include "sim/cost/profile_tables.h"
+
+namespace interleave::sim {
+namespace {
+
+void Attention(absl::string_view text) {
+  const auto tables = ParseAttention(text, "fuzz");
+  if (!tables.ok()) return;
+  bool outside = false;
+  CHECK(std::isfinite(tables->prefill.At({100, 3'000}, &outside)));
+  CHECK(std::isfinite(tables->decode.At({7, 900}, &outside)));
+  if (tables->mixed.empty()) return;
+  CHECK(std::isfinite(tables->mixed.At({100, 3'000, 7, 900}, &outside)));
+}
+
+void Layers(absl::string_view text) {
+  const auto curves = ParseLayerCurves(text, "fuzz", "tokens");
+  if (!curves.ok()) return;
+  for (const auto& [layer, curve] : *curves) {
+    bool outside = false;
+    CHECK(std::isfinite(curve.At(77, &outside)));
+  }
+}
+
+void Skew(absl::string_view text) {
+  const auto skew = ParseSkewFit(text, "fuzz");
+  if (!skew.ok()) return;
+  CHECK(std::isfinite(skew->Alpha({16, 5, 0.3, 2'000, 100})));
+}
+
+}  // namespace
+}  // namespace interleave::sim
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const absl::string_view text(reinterpret_cast<const char*>(data) + 1,
+                               size - 1);
+  switch (data[0]) {
+    case 'a':
+      interleave::sim::Attention(text);
+      break;
+    case 'l':
+      interleave::sim::Layers(text);
+      break;
+    case 's':
+      interleave::sim::Skew(text);
+      break;
+    default:
+      interleave::sim::ParseMeta(text);
+  }
+  return 0;
+}
