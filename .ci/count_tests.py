@@ -46,11 +46,15 @@ def count_result(result):
 def main():
     total = [0, 0, 0]
     failed_labels = set()
+    kinds = {}  # "cc_test rule" and the like, by label.
     with open(sys.argv[1], encoding="utf-8") as events:
         for line in events:
             event = json.loads(line)
             ident = event.get("id", {})
-            if "testResult" in ident:
+            if "targetConfigured" in ident:
+                kind = event.get("configured", {}).get("targetKind", "")
+                kinds[ident["targetConfigured"]["label"]] = kind
+            elif "testResult" in ident:
                 counts = count_result(event["testResult"])
                 total = [a + b for a, b in zip(total, counts)]
                 if counts[1]:
@@ -58,7 +62,7 @@ def main():
             elif "targetCompleted" in ident:
                 label = ident["targetCompleted"]["label"]
                 if event.get("aborted", {}).get("reason") == "SKIPPED":
-                    total[2] += 1
+                    total[2] += kinds.get(label, "").endswith("_test rule")
                 elif "aborted" in event or not event.get("completed", {}).get("success"):
                     total[1] += 1
                     failed_labels.add(label)
