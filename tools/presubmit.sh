@@ -40,7 +40,7 @@ check_build_format() {
   # The native-* warnings ask for rule sets that Bazel 4 does not need.
   tracked '*BUILD' '*.BUILD' '*.bzl' WORKSPACE '*/WORKSPACE' |
     xargs -0 -r buildifier --mode=check --lint=warn \
-      --warnings=-native-cc-common,-native-cc-info,-native-cc-library,-native-cc-proto,-native-proto,-native-sh-binary,-native-sh-test
+      --warnings=-native-cc-common,-native-cc-info,-native-cc-library,-native-cc-proto,-native-proto,-native-proto-lang-toolchain,-native-sh-binary,-native-sh-test
 }
 
 check_shell() { tracked '*.sh' tools/bazelw .ci/run | xargs -0 -r shellcheck --external-sources; }
