@@ -365,7 +365,8 @@ class WorkloadBuilder {
     const std::string& path = config_.trace().path();
     if (!trace.has_arrivals && !config_.has_arrival()) {
       return FieldError(
-          "arrival", absl::StrCat("is missing; ", path, " has lengths only: set a law"));
+          "arrival",
+          absl::StrCat("is missing; ", path, " has lengths only: set a law"));
     }
     if (config_.has_arrival() &&
         (config_.trace().has_rate_scale() || config_.trace().has_rate_rps())) {
