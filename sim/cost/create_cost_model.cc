@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "sim/cost/device.pb.h"
+#include "sim/cost/kernel_table_model.h"
 #include "sim/cost/model.pb.h"
 #include "sim/cost/profile_model.h"
 #include "sim/cost/profile_tables.h"
@@ -46,6 +47,8 @@ absl::StatusOr<std::unique_ptr<CostModel>> CreateCostModel(
     case CostModelConfig::kProfile:
       return CreateProfile(model, device, parallelism, config.profile());
     case CostModelConfig::kKernelTables:
+      return CreateKernelTableModel(model, device, parallelism,
+                                    config.kernel_tables());
     case CostModelConfig::kRoofline:
     case CostModelConfig::KIND_NOT_SET:
       break;

@@ -27,6 +27,29 @@ TEST(CreateCostModelTest, UnknownNames) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("h200")));
 }
 
+TEST(CreateCostModelTest, TablesWantADirectory) {
+  CostModelConfig config;
+  config.mutable_profile();
+  EXPECT_THAT(CreateCostModel(config),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("profile option directory is empty")));
+  config.mutable_profile()->set_directory("/nonexistent");
+  EXPECT_THAT(CreateCostModel(config),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("/nonexistent/dense.csv")));
+  config.mutable_kernel_tables()->set_directory("/nonexistent");
+  EXPECT_THAT(CreateCostModel(config),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nonexistent")));
+}
+
+TEST(CreateCostModelTest, BlockSizeMustBePositive) {
+  CostModelConfig config;
+  config.set_block_size(0);
+  EXPECT_THAT(CreateCostModel(config),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("block_size is 0")));
+}
+
 TEST(CreateCostModelTest, HostOverhead) {
   HostOverheadOptions options;
   options.set_constant_us(200);
