@@ -203,13 +203,18 @@ double ZipfDistribution::IntegralInverse(double y) const {
   return DeterministicExp(y * LogOnePlusOver((1.0 - exponent_) * y));
 }
 
+// Rounding at a steep law's far end can make x infinite or NaN: the last rank.
+int64_t ZipfDistribution::NearestRank(double x) const {
+  if (!(x < static_cast<double>(n_))) return n_;
+  return x < 1 ? 1 : static_cast<int64_t>(x + 0.5);
+}
+
 int64_t ZipfDistribution::operator()(Rng& rng) const {
   while (true) {
     const double y =
         integral_low_ + rng.UniformOpen01() * (integral_high_ - integral_low_);
     const double x = IntegralInverse(y);
-    int64_t rank = static_cast<int64_t>(x + 0.5);
-    rank = rank < 1 ? 1 : (rank > n_ ? n_ : rank);
+    const int64_t rank = NearestRank(x);
     // Accepts the share k^-exponent / hat of the hat's interval: its upper end,
     // most of which a comparison tells.
     const double k = static_cast<double>(rank);

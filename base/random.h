@@ -99,6 +99,7 @@ class ZipfDistribution {
   // The integral of x^-exponent from 1 to x, and its inverse.
   double Integral(double x) const;
   double IntegralInverse(double y) const;
+  int64_t NearestRank(double x) const;
 
   int64_t n_;
   double exponent_;

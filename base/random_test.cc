@@ -253,6 +253,16 @@ TEST(ZipfDistributionTest, ManyRanksStayInRange) {
   }
 }
 
+TEST(ZipfDistributionTest, SteepLawOverManyRanks) {
+  Rng rng(14);
+  const ZipfDistribution zipf(1000000000, 20);
+  for (int i = 0; i < 10000; ++i) {
+    const int64_t rank = zipf(rng);
+    ASSERT_GE(rank, 1);
+    ASSERT_LE(rank, 1000000000);
+  }
+}
+
 TEST(NormalQuantileTest, PublishedValues) {
   EXPECT_EQ(NormalQuantile(0.5), 0);
   EXPECT_NEAR(NormalQuantile(0.3), -0.5244005127080407, 1e-15);
