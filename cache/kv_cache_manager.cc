@@ -490,6 +490,7 @@ int64_t KvCacheManager::FindChain(const TokenSource& tokens, int64_t limit,
       ExtendHashes(begin, end, extra_keys, hashes);
     }
     const uint64_t* const hash = hashes.hashes_.data();
+    if (!blocks.empty()) blocks.reserve(static_cast<size_t>(limit));
     for (int64_t i = begin; i < end; ++i) index_->Prefetch(hash[i]);
     for (int64_t i = begin; i < end; ++i) index_->PrefetchBlock(hash[i]);
     for (int64_t i = begin; i < end; ++i) {
@@ -670,14 +671,13 @@ Outcome KvCacheManager::Admit(SequenceId id, const PrefixHit& hit,
   return Outcome::kOk;
 }
 
-void KvCacheManager::RegisterBlock(SequenceId id,
+void KvCacheManager::RegisterBlock(SequenceId id, uint64_t hash,
                                    absl::Span<const int32_t> tokens,
                                    absl::Span<const int64_t> extra_keys) {
   Sequence& s = sequence(id);
   const int32_t i = s.registered++;
   const PrefixIndex::Identity parent = i == 0 ? PrefixIndex::kRoot : s.identity;
-  s.hash = index_->hasher().Next(
-      i == 0 ? index_->hasher().Root(extra_keys) : s.hash, tokens);
+  s.hash = hash;
   const BlockId block(table(id, primary_).blocks[i]);
   if (block.value() == kNullBlock) {
     // It left the window before it was registered.
@@ -700,6 +700,23 @@ void KvCacheManager::RegisterBlock(SequenceId id,
   }
 }
 
+void KvCacheManager::RegisterBatch(SequenceId id, int64_t count,
+                                   absl::Span<const int64_t> extra_keys) {
+  const Sequence& s = sequence(id);
+  const BlockHasher& hasher = index_->hasher();
+  const int32_t* const blocks = table(id, primary_).blocks + s.registered;
+  uint64_t hashes[kBatch];
+  uint64_t hash = s.registered == 0 ? hasher.Root(extra_keys) : s.hash;
+  for (int64_t i = 0; i < count; ++i) {
+    hash = hashes[i] = hasher.Next(hash, ScratchTokens(i));
+    index_->Prefetch(hash);
+    if (blocks[i] != kNullBlock) index_->PrefetchEntry(BlockId(blocks[i]));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    RegisterBlock(id, hashes[i], ScratchTokens(i), extra_keys);
+  }
+}
+
 Outcome KvCacheManager::RegisterComputed(SequenceId id,
                                          const TokenSource& tokens,
                                          int64_t num_computed,
@@ -711,9 +728,7 @@ Outcome KvCacheManager::RegisterComputed(SequenceId id,
   for (int64_t begin = sequence(id).registered; begin < full; begin += kBatch) {
     const int64_t count = std::min(kBatch, full - begin);
     ReadBlocks(tokens, begin, count);
-    for (int64_t i = 0; i < count; ++i) {
-      RegisterBlock(id, ScratchTokens(i), extra_keys);
-    }
+    RegisterBatch(id, count, extra_keys);
   }
   return Outcome::kOk;
 }

@@ -402,7 +402,11 @@ class KvCacheManager {
   int64_t WindowHit(int64_t limit, const BlockHashes& hashes) const;
   void ListGroups(const std::vector<int32_t>& chain, PrefixHit& hit) const;
   bool IsCurrent(const PrefixHit& hit) const;
-  void RegisterBlock(SequenceId id, absl::Span<const int32_t> tokens,
+  // Registers the next block, whose content has this hash.
+  void RegisterBlock(SequenceId id, uint64_t hash,
+                     absl::Span<const int32_t> tokens,
+                     absl::Span<const int64_t> extra_keys);
+  void RegisterBatch(SequenceId id, int64_t count,
                      absl::Span<const int64_t> extra_keys);
 
   absl::Status CheckSequence(SequenceId id, std::vector<int32_t>& references,
@@ -431,6 +435,7 @@ class KvCacheManager {
   int64_t prefix_hit_tokens_ = 0;
   // Memory used again by each call.
   std::vector<int32_t> scratch_blocks_;
+  std::vector<BlockId> evicted_;
   mutable std::vector<int32_t> scratch_tokens_;
   mutable BlockHashes scratch_hashes_;
   mutable absl::Status refused_;

@@ -73,6 +73,11 @@ class PrefixIndex {
 
   // Starts loading what the other operations on `hash` read first.
   void Prefetch(uint64_t hash) const;
+  // Starts loading what is kept about a block.  REQUIRES: it is in range.
+  void PrefetchEntry(BlockId block) const {
+    __builtin_prefetch(&entry(block));
+    __builtin_prefetch(tokens_of(block.value()));
+  }
   // Starts loading the block that `hash` leads to.  O(1), best after Prefetch.
   void PrefetchBlock(uint64_t hash) const;
 
@@ -100,7 +105,8 @@ class PrefixIndex {
   // An identity for a content of which there is no block.
   Identity NewIdentity() { return ++last_identity_; }
 
-  // REQUIRES, of the following three: `block` is indexed.
+  // REQUIRES, of the following four: `block` is indexed.
+  uint64_t hash(BlockId block) const { return entry(block).hash; }
   Identity identity(BlockId block) const { return entry(block).identity; }
   // That of the content before the block; of a block in a further group,
   // GroupParent(group).
