@@ -34,15 +34,16 @@ class ItemRunner {
   static constexpr int kRowBytes = RowBytes(kHeadDim);
   static constexpr int kChunks = kHeadDim / 8;  // 16-byte chunks of a row
   static constexpr int kStageBytes = StageBytes(kRole, kHeadDim);
+  static constexpr int kQueryBytes = QueryBytes(kRole, kHeadDim);
+  static constexpr int kOffsetBytes = OffsetBytes(kRole, kHeadDim);
   // Queries stay in registers where the accumulators leave room.
   static constexpr bool kQueriesInRegisters = kHeadDim <= 128;
 
   __device__ ItemRunner(const KernelParams& params, char* shared, int stages)
       : params_(params),
         queries_(shared),
-        offsets_(reinterpret_cast<int2*>(shared + QueryBytes(kRole, kHeadDim))),
-        ring_(shared + QueryBytes(kRole, kHeadDim) +
-              OffsetBytes(kRole, kHeadDim)),
+        offsets_(reinterpret_cast<int2*>(shared + kQueryBytes)),
+        ring_(shared + kQueryBytes + kOffsetBytes),
         stages_(stages) {}
 
   __device__ void Run(const WorkItem& item) {
