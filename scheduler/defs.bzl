@@ -8,7 +8,9 @@
     )
 """
 
+load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
+load("@rules_cc//cc:cc_test.bzl", "cc_test")
 
 # What every policy includes.
 _INTERFACE = [
@@ -21,14 +23,31 @@ _INTERFACE = [
     Label("//scheduler:request_spec"),
 ]
 
-def scheduling_policy(name, srcs, hdrs = [], deps = [], visibility = None):
-    """A library that registers one or more policies where it is linked in.
+_CONFORMANCE_TEST = Label("//scheduler/conformance:conformance_test_main")
+_BENCHMARK = Label("//scheduler/conformance:policy_benchmark_main")
+
+def scheduling_policy(
+        name,
+        srcs,
+        hdrs = [],
+        deps = [],
+        options = [],
+        visibility = None):
+    """A policy, its conformance test and its benchmark.
+
+    Makes, where NAME is `name`:
+      NAME                   the library, which registers the policy in whatever
+                             program it is linked into.
+      NAME_conformance_test  runs fuzzed workloads: plans are legal, everything
+                             ends, no block is lost, runs repeat exactly.
+      NAME_benchmark         nanoseconds per decision.
 
     Args:
-      name: of the library, customarily the name the policy registers.
+      name: customarily the name under which the policy registers.
       srcs: sources; one of them has the REGISTER_POLICY.
       hdrs: headers, where somebody else includes them.
       deps: besides the policy interface, which is always there.
+      options: option texts that the conformance test tries besides "".
       visibility: of the library.
     """
     cc_library(
@@ -38,4 +57,16 @@ def scheduling_policy(name, srcs, hdrs = [], deps = [], visibility = None):
         visibility = visibility,
         deps = [str(label) for label in _INTERFACE] + deps,
         alwayslink = True,
+    )
+    cc_test(
+        name = name + "_conformance_test",
+        size = "small",
+        args = ["'%s'" % text for text in options],
+        deps = [":" + name, str(_CONFORMANCE_TEST)],
+    )
+    cc_binary(
+        name = name + "_benchmark",
+        testonly = True,
+        tags = ["benchmark"],
+        deps = [":" + name, str(_BENCHMARK)],
     )

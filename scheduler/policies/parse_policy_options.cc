@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
@@ -65,6 +66,12 @@ absl::Status ParsePolicyOptionsInto(absl::string_view text,
   return absl::InvalidArgumentError(
       absl::StrCat("policy options \"", text, "\": ", error.message(), "; ",
                    KnownFields(*options.GetDescriptor())));
+}
+
+absl::Status RequireNoOptions(absl::string_view text) {
+  if (absl::StripAsciiWhitespace(text).empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "policy options \"", text, "\": this policy has no options"));
 }
 
 absl::Status RequireAtLeast(absl::string_view field, int64_t value,

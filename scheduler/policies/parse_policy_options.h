@@ -10,12 +10,14 @@
 #define SCHEDULER_POLICIES_PARSE_POLICY_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "google/protobuf/message.h"
+#include "scheduler/policy.h"
 
 namespace interleave::scheduler {
 
@@ -28,6 +30,17 @@ absl::StatusOr<Options> ParsePolicyOptions(absl::string_view text) {
   Options options;
   RETURN_IF_ERROR(ParsePolicyOptionsInto(text, options));
   return options;
+}
+
+// InvalidArgument unless `text` is blank: for policies without options.
+absl::Status RequireNoOptions(absl::string_view text);
+
+// The factory of a policy without options, for REGISTER_POLICY.
+template <typename PolicyType>
+absl::StatusOr<std::unique_ptr<Policy>> CreateWithoutOptions(
+    absl::string_view text) {
+  RETURN_IF_ERROR(RequireNoOptions(text));
+  return std::make_unique<PolicyType>();
 }
 
 absl::Status RequireAtLeast(absl::string_view field, int64_t value,

@@ -79,6 +79,7 @@ class PrefillFirst final : public Policy {
     turn.budget = PrefillBudget(view.limits());
     turn.cut = chunk_tokens_ > 0;
     turn.watermark = WatermarkBlocks(view, watermark_);
+    if (room.seqs <= 0) return turn.Plan(view, plan, room) > 0;
     if (!turn.cut && RejectTooLong(view, turn.budget, plan)) return true;
     return turn.Plan(view, plan, room) > 0 || ResumeTooLong(view, plan, room);
   }
