@@ -22,8 +22,11 @@ AxisCell Locate(absl::Span<const double> axis, double value) {
   if (value <= axis[0]) return {};
   if (value == axis[last]) return {.low = last, .high = last};
   if (value > axis[last] && last == 0) return {.outside = true};
-  size_t high = 1;
-  while (high < last && axis[high] <= value) ++high;
+  // The last cell where the value is above it all.
+  const size_t high = std::min(
+      last,
+      static_cast<size_t>(std::upper_bound(axis.begin(), axis.end(), value) -
+                          axis.begin()));
   AxisCell cell;
   cell.low = high - 1;
   cell.high = high;

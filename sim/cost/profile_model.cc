@@ -88,6 +88,19 @@ double Work(const PrefillChunk& chunk) {
   return q * chunk.context_tokens + q * q * 0.5;
 }
 
+// query_overhead_keys from the table; see cost.proto.
+double OverheadKeys(const Grid& prefill) {
+  const double chunk = prefill.axis(0).back();
+  const double context = prefill.axis(1).back();
+  bool outside = false;
+  const double without = prefill.At({chunk, 0}, &outside);
+  const double with = prefill.At({chunk, context}, &outside);
+  if (prefill.axis(1)[0] != 0 || context == 0 || with <= without) return 0;
+  const double per_key = (with - without) / context;
+  return std::max(0.0,
+                  (without - prefill.smallest_value()) / per_key - chunk * 0.5);
+}
+
 // The sequences' mean, and the table's stand-in for their spread.
 struct Lengths {
   double sequences;
@@ -117,6 +130,9 @@ class ProfileModel final : public CostModel {
       : chunk_mapping_(options.chunk_mapping()),
         additive_(options.mixed_rule() == ProfileOptions::ADDITIVE),
         attention_(std::move(attention)),
+        overhead_keys_(options.query_overhead_keys() < 0
+                           ? OverheadKeys(attention_.prefill)
+                           : options.query_overhead_keys()),
         skew_(std::move(skew)),
         by_tokens_(std::move(by_tokens)),
         by_sequences_(std::move(by_sequences)),
@@ -271,8 +287,11 @@ class ProfileModel final : public CostModel {
       case ProfileOptions::EQUAL_WORK:
         point->context = work / queries - queries * 0.5;
         if (point->context < 0) {
+          // q^2 / 2 + overhead q = work + overhead Q, solved for q.
+          work += overhead_keys_ * queries;
           point->context = 0;
-          point->chunk = std::sqrt(2 * work);
+          point->chunk = std::sqrt(overhead_keys_ * overhead_keys_ + 2 * work) -
+                         overhead_keys_;
         }
         return;
       case ProfileOptions::WEIGHTED_CONTEXT:
@@ -309,6 +328,7 @@ class ProfileModel final : public CostModel {
   const ProfileOptions::ChunkMapping chunk_mapping_;
   const bool additive_;
   const AttentionTables attention_;
+  const double overhead_keys_;
   const SkewTable skew_;
   const SizeTable by_tokens_;
   const SizeTable by_sequences_;

@@ -212,10 +212,33 @@ TEST_P(ChunkMappingTest, TwoChunks) {
 }
 
 TEST(ProfileModelTest, SeveralPromptsAreLessWorkThanOneLongOne) {
-  const auto cost = Create(Options());
+  ProfileOptions options = Options();
+  options.set_query_overhead_keys(0);
+  auto cost = Create(options);
   // Two prompts of 100: the work of one of sqrt(2 x 2 x 5,000) = 141.42.
   EXPECT_NEAR(AttentionUs(*cost, {{100, 0}, {100, 0}}, {}), std::sqrt(20'000.0),
               1e-3);
+  // With 50 keys a query: 2 x (5,000 + 5,000) = q^2 / 2 + 50 q, q = 156.155.
+  options.set_query_overhead_keys(50);
+  cost = Create(options);
+  EXPECT_NEAR(AttentionUs(*cost, {{100, 0}, {100, 0}}, {}),
+              std::sqrt(2'500.0 + 40'000.0) - 50, 1e-3);
+}
+
+TEST(ProfileModelTest, QueryOverheadFromTheTable) {
+  // t = 16 for the smallest, 2,048 without context, 256 more for 4,096 keys:
+  // 2,032 / (256 / 4,096) - 1,024 keys.
+  const double keys = 2'032 * 16 - 1'024;
+  ProfileOptions options = Options();
+  const auto derived = Create(options);
+  options.set_query_overhead_keys(keys);
+  const auto given = Create(options);
+  const std::vector<PrefillChunk> chunks = {{100, 0}, {300, 0}};
+  EXPECT_EQ(derived->IterationTime(Shape(chunks, {})),
+            given->IterationTime(Shape(chunks, {})));
+  options.set_query_overhead_keys(0);
+  EXPECT_LT(Create(options)->IterationTime(Shape(chunks, {})),
+            given->IterationTime(Shape(chunks, {})));
 }
 
 TEST(ProfileModelTest, AdditiveRuleForgetsWhatMixingCosts) {
