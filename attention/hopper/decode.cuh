@@ -1,9 +1,10 @@
-// The decode role: a tile of at most 16 packed rows against the keys of one KV
+// The decode role: tiles of at most 16 packed rows against the keys of one KV
 // head, bound by memory. What counts is bytes in flight, so every warp is a
 // pipeline of its own: it takes each kWarps-th chunk of the item's keys, copies
-// chunks ahead into its own ring of stages in shared memory by cp.async, and
-// keeps its own online softmax on mma.sync; no barrier of the block is on the
-// way. At the item's end the warps' states are merged through shared memory.
+// chunks ahead into its own ring of stages in shared memory by cp.async, past
+// the end of its item into the next one, and keeps its own online softmax on
+// mma.sync; no barrier of the block is on the way. At an item's end the warps'
+// states are merged through shared memory while the next item's keys arrive.
 
 #ifndef ATTENTION_HOPPER_DECODE_CUH_
 #define ATTENTION_HOPPER_DECODE_CUH_
@@ -31,8 +32,11 @@ struct DecodeTile {
 };
 
 constexpr int kDecodeRows = 16;
+constexpr int kMergeBarrier =
+    5;  // hardware barrier of a decode group's threads
 
-// kKeys: keys of a chunk, a multiple of 16. kStages: chunks of a warp's ring.
+// kKeys: keys of a chunk, a multiple of 16. kRing: chunks of a warp's ring.
+// kWarps warps work together; Run is for all of them, `thread` counts theirs.
 template <typename T, int kHeadDim, int kKeys, int kRing, int kWarps>
 class Decode {
  public:
@@ -40,120 +44,175 @@ class Decode {
   static constexpr int kChunks = kHeadDim / 8;  // 16-byte chunks of a row
   static constexpr int kStageBytes = 2 * kKeys * kHeadDim * 2;
   static constexpr int kRingBytes = kWarps * kRing * kStageBytes;
+  static constexpr int kMergeRows = 4;
   static constexpr int kMergeBytes =
-      kWarps * kDecodeRows * (kHeadDim + 2) * sizeof(float);
-  static_assert(kMergeBytes <= kRingBytes);
-  static constexpr int kSharedBytes = kRingBytes;
+      kWarps * kMergeRows * (kHeadDim + 2) * sizeof(float);
 
-  // All threads of the block; params.schedule's decode items until none is
-  // left.
+  // Computes `tile` and then every tile that source yields:
+  //   bool Next(DecodeTile*): the tile after the latest one, or false;
+  //   Publish() and Collect(): called before and after a barrier of the group,
+  //   between two calls of Next.
+  template <typename Source>
   static __device__ __forceinline__ void Run(const KernelParams& params,
-                                             uint8_t* shared, int* ticket) {
-    constexpr int kRole = static_cast<int>(Role::kDecode);
-    WorkCounter& counter = params.schedule.counters[kRole];
-    const int count = params.schedule.header->num_items[kRole];
-    if (threadIdx.x == 0) *ticket = atomicAdd(&counter.next, 1);
-    __syncthreads();
-    int item_index = *ticket;
-    while (item_index < count) {
-      __syncthreads();
-      // Drawn ahead: the answer is back when the item is done.
-      if (threadIdx.x == 0) *ticket = atomicAdd(&counter.next, 1);
-      const WorkItem item = params.schedule.items[kRole][item_index];
-      const SequenceInfo sequence = params.schedule.sequences[item.batch];
-      const DecodeTile tile = {
-          item.batch,     item.kv_head,     item.row_begin,   item.row_count,
-          item.kv_begin,  item.kv_end,      item.partial_row, sequence.q_begin,
-          sequence.q_len, sequence.k_begin, sequence.k_len};
-      RunTile(params, tile, shared);
-      __syncthreads();
-      item_index = *ticket;
+                                             DecodeTile tile, Source& source,
+                                             uint8_t* ring, float* scratch,
+                                             int thread) {
+    const int warp = Uniform(thread / 32);
+    const int lane = thread % 32;
+    const uint32_t smem = SharedAddress(ring) + warp * kRing * kStageBytes;
+    const ScoreTransform transform(params);
+    Loader loader(params, smem, lane);
+    loader.Begin(tile, warp);
+#pragma unroll
+    for (int i = 0; i < kRing - 1; ++i) {
+      loader.CopyNext(i);
+      CopyAsyncCommit();
     }
-    if (threadIdx.x == 0) {
-      __threadfence();
-      if (atomicAdd(&counter.done, 1) == static_cast<int>(gridDim.x) - 1) {
-        counter.next = 0;
-        counter.done = 0;
+    int stage = 0;
+    int free_stage = kRing - 1;
+    bool more = true;
+    while (more) {
+      DecodeTile next = {};
+      more = source.Next(&next);
+      RowState rows;
+      float o[kOutputs][4];
+#pragma unroll
+      for (int i = 0; i < kOutputs; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) o[i][j] = 0.0f;
       }
+      uint32_t q[kHeadDim / 16][4];
+      LoadQueries(params, tile, lane, q);
+      const MaskLimits limits(params, tile, lane / 4, 0, kDecodeRows);
+      const int end = EndChunk(tile);
+      const int steps = Steps(tile);
+      int chunk = FirstChunk(tile) + warp;
+      for (int step = 0; step < steps; ++step, chunk += kWarps) {
+        CopyAsyncWait<kRing - 2>();
+        __syncwarp();
+        if (step + kRing - 1 == steps) loader.Begin(next, warp);
+        loader.CopyNext(free_stage);
+        CopyAsyncCommit();
+        if (chunk < end) {
+          Accumulate(q, limits, transform, chunk * kKeys,
+                     smem + stage * kStageBytes, lane, rows, o);
+        }
+        stage = stage + 1 == kRing ? 0 : stage + 1;
+        free_stage = free_stage + 1 == kRing ? 0 : free_stage + 1;
+      }
+      rows.Finish(transform.scale_log2());
+      source.Publish();
+      MergeWarps(params, tile, rows, o, warp, lane, thread, scratch);
+      source.Collect();
+      tile = next;
     }
   }
 
  private:
   static constexpr int kOutputs = kHeadDim / 8;
 
-  // Copies chunks of keys to the ring.
+  static __device__ __forceinline__ int FirstChunk(const DecodeTile& tile) {
+    return tile.kv_begin / kKeys;
+  }
+  static __device__ __forceinline__ int EndChunk(const DecodeTile& tile) {
+    return tile.kv_end > tile.kv_begin ? (tile.kv_end + kKeys - 1) / kKeys : 0;
+  }
+  // Ring steps of a tile, the same for every warp; at least as many as the
+  // loader is ahead, so that it is never more than one tile ahead.
+  static __device__ __forceinline__ int Steps(const DecodeTile& tile) {
+    const int chunks = EndChunk(tile) - FirstChunk(tile);
+    return max((chunks + kWarps - 1) / kWarps, kRing - 1);
+  }
+
+  // Copies a warp's chunks of keys to its ring, in order, tile after tile.
   class Loader {
    public:
-    __device__ __forceinline__ Loader(const KernelParams& params,
-                                      const DecodeTile& tile, uint32_t smem,
+    __device__ __forceinline__ Loader(const KernelParams& params, uint32_t smem,
                                       int lane)
-        : params_(params), tile_(tile) {
-      const int chunk = lane % kChunks;
-      row_ = lane / kChunks;
-      k_ = static_cast<const T*>(params.k) +
-           tile.kv_head * params.k_head_stride + chunk * 8;
-      v_ = static_cast<const T*>(params.v) +
-           tile.kv_head * params.v_head_stride + chunk * 8;
-      // Rows of a lane are kRowStep apart; where that is no multiple of 8 the
-      // swizzle changes from row to row.
-      smem_ = smem;
-      chunk_ = chunk;
-      // A chunk of keys that starts at its own multiple lies in one block.
-      one_block_ =
-          params.block_table != nullptr && params.page_size % kKeys == 0;
-      table_ =
-          params.block_table == nullptr
-              ? nullptr
-              : params.block_table + tile.batch * params.block_table_stride;
-      first_page_ = tile.kv_begin;
+        : params_(params),
+          smem_(smem),
+          chunk_of_row_(lane % kChunks),
+          row_(lane / kChunks),
+          // A chunk of keys that starts at its own multiple lies in one block.
+          one_block_(params.block_table != nullptr &&
+                     params.page_size % kKeys == 0) {}
+
+    __device__ __forceinline__ void Begin(const DecodeTile& tile, int warp) {
+      kv_head_ = tile.kv_head;
+      kv_begin_ = tile.kv_begin;
+      kv_end_ = tile.kv_end;
+      k_begin_ = tile.k_begin;
+      table_ = params_.block_table + tile.batch * params_.block_table_stride;
+      next_ = FirstChunk(tile) + warp;
+      end_ = EndChunk(tile);
+      Prefetch();
     }
 
-    // Reads the block id that Copy of the same chunk needs.
-    __device__ __forceinline__ void Prefetch(int key) {
-      if (!one_block_) return;
-      if (key < tile_.kv_end) {
-        block_ = table_[params_.page_divisor.Divide(max(key, 0))];
-      }
-    }
-
-    // Keys [key, key + kKeys) to stage; rows outside the item are zeros.
-    __device__ __forceinline__ void Copy(int key, int stage) {
+    // The next chunk, if the tile has one, to a stage of the ring. Rows outside
+    // the tile's keys are zeros.
+    __device__ __forceinline__ void CopyNext(int stage) {
+      if (next_ >= end_) return;
+      const int key = next_ * kKeys;
       const uint32_t k_smem = smem_ + stage * kStageBytes;
-      const uint32_t v_smem = k_smem + kKeys * kHeadDim * 2;
       if (one_block_) {
-        const int page = params_.page_divisor.Divide(key);
-        const int in_page = key - page * params_.page_size + row_;
-        const bool known = block_ >= 0 && block_ < params_.num_blocks;
-        const int64_t block = known ? block_ : 0;
-        const T* k = k_ + block * params_.k_block_stride +
-                     in_page * params_.k_token_stride;
-        const T* v = v_ + block * params_.v_block_stride +
-                     in_page * params_.v_token_stride;
-        const int64_t k_step = kRowStep * params_.k_token_stride;
-        const int64_t v_step = kRowStep * params_.v_token_stride;
-        const bool whole =
-            known && key >= tile_.kv_begin && key + kKeys <= tile_.kv_end;
-#pragma unroll
-        for (int i = 0; i < kKeys / kRowStep; ++i) {
-          const int row = row_ + i * kRowStep;
-          const bool valid = whole || (known && key + row >= tile_.kv_begin &&
-                                       key + row < tile_.kv_end);
-          const uint32_t at = Place(row);
-          CopyAsync16(k_smem + at, k, valid);
-          CopyAsync16(v_smem + at, v, valid);
-          k += k_step;
-          v += v_step;
-        }
-        return;
+        CopyFromOneBlock(key, k_smem);
+      } else {
+        CopyRowByRow(key, k_smem);
       }
+      next_ += kWarps;
+      Prefetch();
+    }
+
+   private:
+    static constexpr int kRowStep = 32 / kChunks;  // rows of one warp's copy
+
+    // Reads the block id that the next copy needs.
+    __device__ __forceinline__ void Prefetch() {
+      if (one_block_ && next_ < end_) {
+        block_ = table_[params_.page_divisor.Divide(next_ * kKeys)];
+      }
+    }
+
+    __device__ __forceinline__ void CopyFromOneBlock(int key, uint32_t k_smem) {
+      const uint32_t v_smem = k_smem + kKeys * kHeadDim * 2;
+      const int page = params_.page_divisor.Divide(key);
+      const int in_page = key - page * params_.page_size + row_;
+      const bool known = block_ >= 0 && block_ < params_.num_blocks;
+      const int64_t block = known ? block_ : 0;
+      const T* k = static_cast<const T*>(params_.k) +
+                   kv_head_ * params_.k_head_stride + chunk_of_row_ * 8 +
+                   block * params_.k_block_stride +
+                   in_page * params_.k_token_stride;
+      const T* v = static_cast<const T*>(params_.v) +
+                   kv_head_ * params_.v_head_stride + chunk_of_row_ * 8 +
+                   block * params_.v_block_stride +
+                   in_page * params_.v_token_stride;
+      const int64_t k_step = kRowStep * params_.k_token_stride;
+      const int64_t v_step = kRowStep * params_.v_token_stride;
+      const bool whole = known && key >= kv_begin_ && key + kKeys <= kv_end_;
+#pragma unroll
+      for (int i = 0; i < kKeys / kRowStep; ++i) {
+        const int row = row_ + i * kRowStep;
+        const bool valid =
+            whole || (known && key + row >= kv_begin_ && key + row < kv_end_);
+        const uint32_t at = Place(row);
+        CopyAsync16(k_smem + at, k, valid);
+        CopyAsync16(v_smem + at, v, valid);
+        k += k_step;
+        v += v_step;
+      }
+    }
+
+    __device__ __forceinline__ void CopyRowByRow(int key, uint32_t k_smem) {
+      const uint32_t v_smem = k_smem + kKeys * kHeadDim * 2;
 #pragma unroll 2
       for (int i = 0; i < kKeys / kRowStep; ++i) {
         const int row = row_ + i * kRowStep;
         const int at_key = key + row;
-        bool valid = at_key >= tile_.kv_begin && at_key < tile_.kv_end;
+        bool valid = at_key >= kv_begin_ && at_key < kv_end_;
         int64_t block = 0;
-        int32_t in_block = tile_.k_begin + at_key;
-        if (table_ != nullptr && valid) {
+        int32_t in_block = k_begin_ + at_key;
+        if (params_.block_table != nullptr && valid) {
           const int page = params_.page_divisor.Divide(at_key);
           block = table_[page];
           in_block = at_key - page * params_.page_size;
@@ -162,34 +221,37 @@ class Decode {
         if (!valid) block = in_block = 0;
         const uint32_t at = Place(row);
         CopyAsync16(k_smem + at,
-                    k_ + block * params_.k_block_stride +
+                    static_cast<const T*>(params_.k) +
+                        kv_head_ * params_.k_head_stride + chunk_of_row_ * 8 +
+                        block * params_.k_block_stride +
                         in_block * params_.k_token_stride,
                     valid);
         CopyAsync16(v_smem + at,
-                    v_ + block * params_.v_block_stride +
+                    static_cast<const T*>(params_.v) +
+                        kv_head_ * params_.v_head_stride + chunk_of_row_ * 8 +
+                        block * params_.v_block_stride +
                         in_block * params_.v_token_stride,
                     valid);
       }
     }
 
-   private:
-    static constexpr int kRowStep = 32 / kChunks;  // rows of one warp's copy
-
     __device__ __forceinline__ uint32_t Place(int row) const {
-      return row * (kHeadDim * 2) + ((chunk_ ^ (row % 8)) * 16);
+      return row * (kHeadDim * 2) + ((chunk_of_row_ ^ (row % 8)) * 16);
     }
 
     const KernelParams& params_;
-    const DecodeTile& tile_;
-    const T* k_;
-    const T* v_;
-    const int32_t* table_;
-    uint32_t smem_;
-    int chunk_;
-    int row_;
+    const uint32_t smem_;
+    const int chunk_of_row_;
+    const int row_;
+    const bool one_block_;
+    const int32_t* table_ = nullptr;
+    int kv_head_ = 0;
+    int kv_begin_ = 0;
+    int kv_end_ = 0;
+    int k_begin_ = 0;
+    int next_ = 0;
+    int end_ = 0;
     int32_t block_ = 0;
-    int first_page_;
-    bool one_block_;
   };
 
   // Rows of Q as operand A, straight from global memory; rows that the tile
@@ -218,58 +280,6 @@ class Decode {
         }
       }
     }
-  }
-
-  static __device__ __forceinline__ void RunTile(const KernelParams& params,
-                                                 const DecodeTile& tile,
-                                                 uint8_t* shared) {
-    const int warp =
-        __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-    const int lane = threadIdx.x % 32;
-    const uint32_t ring = SharedAddress(shared) + warp * kRing * kStageBytes;
-    RowState rows;
-    float o[kOutputs][4];
-#pragma unroll
-    for (int i = 0; i < kOutputs; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) o[i][j] = 0.0f;
-    }
-    const ScoreTransform transform(params);
-    if (tile.kv_begin < tile.kv_end) {
-      const int first = tile.kv_begin / kKeys + warp;
-      const int end = (tile.kv_end + kKeys - 1) / kKeys;
-      Loader loader(params, tile, ring, lane);
-      loader.Prefetch(first * kKeys);
-#pragma unroll
-      for (int i = 0; i < kRing - 1; ++i) {
-        const int chunk = first + i * kWarps;
-        if (chunk < end) loader.Copy(chunk * kKeys, i);
-        CopyAsyncCommit();
-        loader.Prefetch((chunk + kWarps) * kKeys);
-      }
-      uint32_t q[kHeadDim / 16][4];
-      LoadQueries(params, tile, lane, q);
-      const MaskLimits limits(params, tile, lane / 4, 0, kDecodeRows);
-      int stage = 0;
-      int free_stage = kRing - 1;
-      for (int chunk = first; chunk < end; chunk += kWarps) {
-        CopyAsyncWait<kRing - 2>();
-        __syncwarp();
-        const int ahead = chunk + (kRing - 1) * kWarps;
-        if (ahead < end) loader.Copy(ahead * kKeys, free_stage);
-        CopyAsyncCommit();
-        loader.Prefetch((ahead + kWarps) * kKeys);
-        Accumulate(q, limits, transform, chunk * kKeys,
-                   ring + stage * kStageBytes, lane, rows, o);
-        stage = stage + 1 == kRing ? 0 : stage + 1;
-        free_stage = free_stage + 1 == kRing ? 0 : free_stage + 1;
-      }
-      CopyAsyncWait<0>();
-      rows.Finish(transform.scale_log2());
-    }
-    __syncthreads();
-    MergeWarps(params, tile, rows, o, warp, lane,
-               reinterpret_cast<float*>(shared));
   }
 
   // One chunk of keys.
@@ -305,8 +315,7 @@ class Decode {
     transform.Apply(even);
     if (limits.Cuts(key, kKeys)) limits.Apply(even, key + 2 * (lane % 4));
     float rescale[2];
-    rows.Update(even, transform.scale_log2(), rescale);
-    if (__any_sync(0xFFFFFFFFu, rescale[0] != 1.0f || rescale[1] != 1.0f)) {
+    if (rows.Update(even, transform.scale_log2(), rescale)) {
 #pragma unroll
       for (int i = 0; i < kOutputs; ++i) {
 #pragma unroll
@@ -335,56 +344,62 @@ class Decode {
     }
   }
 
-  // Merges the warps' states and writes the tile's rows. scratch holds
-  // [warp][row] maxima, then sums, then [warp][row][kHeadDim] outputs.
+  // Merges the warps' states, kMergeRows rows at a time, and writes the rows.
+  // scratch holds [warp][row] maxima, then sums, then [warp][row][kHeadDim]
+  // outputs.
   static __device__ __forceinline__ void MergeWarps(
       const KernelParams& params, const DecodeTile& tile, const RowState& rows,
-      const float (&o)[kOutputs][4], int warp, int lane, float* scratch) {
+      const float (&o)[kOutputs][4], int warp, int lane, int thread,
+      float* scratch) {
     float* maxima = scratch;
-    float* sums = maxima + kWarps * kDecodeRows;
-    float* outputs = sums + kWarps * kDecodeRows;
+    float* sums = maxima + kWarps * kMergeRows;
+    float* outputs = sums + kWarps * kMergeRows;
+    for (int first = 0; first < tile.row_count; first += kMergeRows) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = lane / 4 + 8 * r;
-      if (row >= tile.row_count) continue;
-      const int at = warp * kDecodeRows + row;
-      if (lane % 4 == 0) {
-        maxima[at] = rows.max(r);
-        sums[at] = rows.sum(r);
-      }
+      for (int r = 0; r < 2; ++r) {
+        const int row = lane / 4 + 8 * r - first;
+        if (row < 0 || row >= kMergeRows) continue;
+        const int at = warp * kMergeRows + row;
+        if (lane % 4 == 0) {
+          maxima[at] = rows.max(r);
+          sums[at] = rows.sum(r);
+        }
 #pragma unroll
-      for (int i = 0; i < kOutputs; ++i) {
-        *reinterpret_cast<float2*>(outputs + at * kHeadDim + i * 8 +
-                                   2 * (lane % 4)) = {o[i][2 * r],
-                                                      o[i][2 * r + 1]};
+        for (int i = 0; i < kOutputs; ++i) {
+          *reinterpret_cast<float2*>(outputs + at * kHeadDim + i * 8 +
+                                     2 * (lane % 4)) = {o[i][2 * r],
+                                                        o[i][2 * r + 1]};
+        }
       }
-    }
-    __syncthreads();
-    constexpr int kLanes = kHeadDim / 4;  // threads of a row, 4 columns each
-    const int column = (threadIdx.x % kLanes) * 4;
-    for (int row = threadIdx.x / kLanes; row < tile.row_count;
-         row += kThreads / kLanes) {
-      float largest = kNegativeInfinity;
+      NamedBarrierSync(kMergeBarrier, kThreads);
+      constexpr int kLanes = kHeadDim / 4;  // threads of a row, 4 columns each
+      const int column = (thread % kLanes) * 4;
+      for (int row = thread / kLanes;
+           row < min(kMergeRows, tile.row_count - first);
+           row += kThreads / kLanes) {
+        float largest = kNegativeInfinity;
 #pragma unroll
-      for (int w = 0; w < kWarps; ++w) {
-        largest = fmaxf(largest, maxima[w * kDecodeRows + row]);
-      }
-      float sum = 0.0f;
-      float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int w = 0; w < kWarps; ++w) {
+          largest = fmaxf(largest, maxima[w * kMergeRows + row]);
+        }
+        float sum = 0.0f;
+        float4 total = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-      for (int w = 0; w < kWarps; ++w) {
-        const int at = w * kDecodeRows + row;
-        const float weight =
-            largest == kNegativeInfinity ? 0.0f : Exp2(maxima[at] - largest);
-        sum = fmaf(sums[at], weight, sum);
-        const float4 part =
-            *reinterpret_cast<const float4*>(outputs + at * kHeadDim + column);
-        total.x = fmaf(part.x, weight, total.x);
-        total.y = fmaf(part.y, weight, total.y);
-        total.z = fmaf(part.z, weight, total.z);
-        total.w = fmaf(part.w, weight, total.w);
+        for (int w = 0; w < kWarps; ++w) {
+          const int at = w * kMergeRows + row;
+          const float weight =
+              largest == kNegativeInfinity ? 0.0f : Exp2(maxima[at] - largest);
+          sum = fmaf(sums[at], weight, sum);
+          const float4 part = *reinterpret_cast<const float4*>(
+              outputs + at * kHeadDim + column);
+          total.x = fmaf(part.x, weight, total.x);
+          total.y = fmaf(part.y, weight, total.y);
+          total.z = fmaf(part.z, weight, total.z);
+          total.w = fmaf(part.w, weight, total.w);
+        }
+        WriteRow(params, tile, first + row, column, largest, sum, total);
       }
-      WriteRow(params, tile, row, column, largest, sum, total);
+      NamedBarrierSync(kMergeBarrier, kThreads);
     }
   }
 
@@ -421,6 +436,81 @@ class Decode {
           end.lse;
     }
   }
+};
+
+// Decode items of a launch by tickets, one ahead.
+class DecodeTickets {
+ public:
+  // slot: shared memory for one int.
+  __device__ __forceinline__ DecodeTickets(const KernelParams& params,
+                                           int* slot)
+      : params_(params),
+        count_(params.schedule.header->num_items[kRole]),
+        slot_(slot) {}
+
+  // The block's first tile, whose ticket is the block's index.
+  __device__ __forceinline__ bool First(DecodeTile* tile) {
+    const int index = blockIdx.x;
+    if (index >= count_) return false;
+    Draw();
+    *tile = Read(index);
+    Publish();
+    return true;
+  }
+
+  __device__ __forceinline__ bool Next(DecodeTile* tile) {
+    if (!known_) {
+      __syncthreads();
+      Collect();
+    }
+    if (next_ >= count_) return false;
+    Draw();
+    *tile = Read(next_);
+    return true;
+  }
+
+  __device__ __forceinline__ void Publish() {
+    if (threadIdx.x == 0) *slot_ = drawn_;
+  }
+  __device__ __forceinline__ void Collect() {
+    next_ = *slot_;
+    known_ = true;
+  }
+
+  // The block that leaves last resets the counter for the next launch.
+  __device__ __forceinline__ void Leave() {
+    if (threadIdx.x != 0) return;
+    WorkCounter& counter = params_.schedule.counters[kRole];
+    __threadfence();
+    if (atomicAdd(&counter.done, 1) == static_cast<int>(gridDim.x) - 1) {
+      counter.next = 0;
+      counter.done = 0;
+    }
+  }
+
+ private:
+  static constexpr int kRole = static_cast<int>(Role::kDecode);
+
+  __device__ __forceinline__ void Draw() {
+    if (threadIdx.x == 0) {
+      drawn_ = gridDim.x + atomicAdd(&params_.schedule.counters[kRole].next, 1);
+    }
+  }
+  __device__ __forceinline__ DecodeTile Read(int index) const {
+    const WorkItem item = params_.schedule.items[kRole][index];
+    const SequenceInfo sequence = params_.schedule.sequences[item.batch];
+    return {item.batch,       item.kv_head,     item.row_begin,
+            item.row_count,   item.kv_begin,    item.kv_end,
+            item.partial_row, sequence.q_begin, sequence.q_len,
+            sequence.k_begin, sequence.k_len};
+  }
+
+  const KernelParams& params_;
+  const int count_;
+  int* slot_;
+  int drawn_ = 0;
+  int next_ = 0;
+  bool known_ = false;
 };
 
 }  // namespace interleave::attention::hopper

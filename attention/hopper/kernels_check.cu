@@ -619,36 +619,45 @@ bool CheckAll() {
   return ok;
 }
 
+void TimeOnePrefill(int causal, int page, int len, int d) {
+  Case c;
+  c.q_lens = c.k_lens = std::vector<int>(16384 / len, len);
+  c.page = page;
+  c.head_dim = d;
+  c.right = causal ? 0 : -1;
+  Problem<__nv_bfloat16> problem(c, 1);
+  const double us = problem.Time(7);
+  const double flop = 4.0 * 16384 * len * 32 * d * (causal ? 0.5 : 1);
+  std::printf("%s page %3d len %5d d %3d: %8.1f us %6.1f TFLOP/s\n",
+              causal ? "causal" : "full  ", page, len, d, us, flop / us * 1e-6);
+  std::fflush(stdout);
+}
+
 void TimePrefill() {
-  std::printf("prefill, bf16 d128 32/8, 16384 tokens: us TFLOP/s\n");
-  for (int causal : {1, 0}) {
-    for (int page : {0, 16, 256}) {
-      for (int len : {512, 1024, 2048, 4096, 8192, 16384}) {
-        if (causal == 0 && len != 2048 && len != 8192) continue;
-        Case c;
-        c.q_lens = c.k_lens = std::vector<int>(16384 / len, len);
-        c.page = page;
-        c.right = causal ? 0 : -1;
-        Problem<__nv_bfloat16> problem(c, 1);
-        const double us = problem.Time(7);
-        const double flop = 4.0 * 16384 * len * 32 * 128 * (causal ? 0.5 : 1);
-        std::printf("%s page %3d len %5d: %8.1f %6.1f\n",
-                    causal ? "causal" : "full  ", page, len, us,
-                    flop / us * 1e-6);
-        std::fflush(stdout);
-      }
+  std::printf("prefill, bf16 32/8, 16384 tokens\n");
+  for (int page : {0, 16, 256}) {
+    for (int len : {512, 1024, 2048, 4096, 8192, 16384}) {
+      TimeOnePrefill(1, page, len, 128);
     }
+    for (int len : {2048, 8192}) TimeOnePrefill(0, page, len, 128);
+    for (int d : {64, 256}) TimeOnePrefill(1, page, 8192, d);
   }
-  for (int d : {64, 256}) {
-    Case c;
-    c.q_lens = c.k_lens = {8192, 8192};
-    c.head_dim = d;
-    c.page = 16;
-    Problem<__nv_bfloat16> problem(c, 1);
-    const double us = problem.Time(7);
-    std::printf("causal page 16 d %d len 8192: %8.1f %6.1f\n", d, us,
-                2.0 * 16384 * 8192 * 32 * d / us * 1e-6);
-  }
+}
+
+double TimeOneDecode(int page, int batch, int len, int d, int split) {
+  Case c;
+  c.q_lens = std::vector<int>(batch, 1);
+  c.k_lens = std::vector<int>(batch, len);
+  c.head_dim = d;
+  c.page = page;
+  c.split = split;
+  Problem<__nv_bfloat16> problem(c, 1);
+  const double us = problem.Time(9);
+  const double bytes = 2.0 * 2 * batch * len * 8 * d;
+  std::printf("decode d %3d page %3d b %3d ctx %5d split %10d: %8.1f %7.1f\n",
+              d, page, batch, len, split, us, bytes / us * 1e-3);
+  std::fflush(stdout);
+  return us;
 }
 
 void TimeCopy() {
@@ -718,6 +727,15 @@ int Main(int argc, char** argv) {
     if (what == "check") ok = CheckAll() && ok;
     if (what == "prefill") TimePrefill();
     if (what == "decode") TimeDecode();
+    int causal, page, len, d, batch, split;
+    if (std::sscanf(argv[i], "prefill:%d,%d,%d,%d", &causal, &page, &len, &d) ==
+        4) {
+      TimeOnePrefill(causal, page, len, d);
+    }
+    if (std::sscanf(argv[i], "decode:%d,%d,%d,%d,%d", &page, &batch, &len, &d,
+                    &split) == 5) {
+      TimeOneDecode(page, batch, len, d, split);
+    }
   }
   return ok ? 0 : 1;
 }

@@ -27,9 +27,17 @@ template <typename T, int kHeadDim, int kKeys, int kRing, int kWarps,
           int kBlocks>
 __global__ void __launch_bounds__(32 * kWarps, kBlocks)
     DecodeKernel(const __grid_constant__ KernelParams params) {
+  using Group = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ int ticket;
-  Decode<T, kHeadDim, kKeys, kRing, kWarps>::Run(params, shared, &ticket);
+  DecodeTickets tickets(params, &ticket);
+  DecodeTile tile;
+  if (tickets.First(&tile)) {
+    Group::Run(params, tile, tickets, shared,
+               reinterpret_cast<float*>(shared + Group::kRingBytes),
+               threadIdx.x);
+  }
+  tickets.Leave();
 }
 
 template <typename T, int kHeadDim, int kKeyTile>
@@ -50,13 +58,14 @@ cudaError_t LaunchPrefill(const KernelParams& params, cudaStream_t stream) {
 template <typename T, int kHeadDim, int kKeys, int kRing, int kWarps,
           int kBlocks>
 cudaError_t LaunchDecode(const KernelParams& params, cudaStream_t stream) {
-  using Role = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
+  using Group = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
+  constexpr int kSharedBytes = Group::kRingBytes + Group::kMergeBytes;
   auto* kernel = DecodeKernel<T, kHeadDim, kKeys, kRing, kWarps, kBlocks>;
   const cudaError_t error = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Role::kSharedBytes);
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
-  kernel<<<params.num_sms * kBlocks, Role::kThreads, Role::kSharedBytes,
-           stream>>>(params);
+  kernel<<<params.num_sms * kBlocks, Group::kThreads, kSharedBytes, stream>>>(
+      params);
   return cudaGetLastError();
 }
 

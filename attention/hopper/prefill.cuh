@@ -1,11 +1,11 @@
 // The prefill role: tiles of 128 packed rows against keys and values that stay
 // in pages (or contiguous), on the warpgroup tensor-core instructions.
 //
-// One producer warpgroup and two consumer warpgroups of 64 rows each. Warp 0 of
-// the producer takes work items, publishes them, and copies K and V by the bulk
-// copy engine, in boxes that never straddle a page; its other warps copy Q.
-// Page sizes that no box fits are gathered by cp.async of all four warps. K and
-// V have two stages each in shared memory, with full and empty barriers.
+// One producer warpgroup and two consumer warpgroups of 64 rows each. Of the
+// producer, warp 1 takes work items and publishes them, warp 0 copies K and V
+// by the bulk copy engine, in boxes that never straddle a page, and warps 2 and
+// 3 copy Q. Page sizes that no box fits are gathered by cp.async of all four. K
+// and V have two stages each in shared memory, with full and empty barriers.
 //
 // Consumers walk key tiles from the last to the first. For each they issue
 // S(n) = Q K(n)^T and, behind it, O += P(n + 1) V(n + 1), so that the softmax
@@ -29,7 +29,8 @@ namespace interleave::attention::hopper {
 constexpr int kWarpgroup = 128;
 constexpr int kStages = 2;
 constexpr int kTicketSlots = 2;
-constexpr int kQueryThreads = 96;  // warps 1 to 3 of the producer
+constexpr int kQueryThreads = 64;  // warps 2 and 3 of the producer
+constexpr int kTicketWarp = 2;     // of the producer
 
 // What consumers need of a work item; rows < 0 ends the kernel.
 struct alignas(16) PrefillTile {
@@ -50,11 +51,14 @@ struct alignas(16) PrefillTile {
 template <typename T, int kHeadDim, int kKeyTile>
 struct PrefillShared {
   static constexpr int kRows = 128;
-  alignas(1024) T q[kRows * kHeadDim];
+  // The next tile's queries arrive while a tile is computed, if they fit.
+  static constexpr int kQueryStages =
+      (2 * kRows + 2 * kStages * kKeyTile) * kHeadDim * 2 <= 220 * 1024 ? 2 : 1;
+  alignas(1024) T q[kQueryStages][kRows * kHeadDim];
   alignas(1024) T k[kStages][kKeyTile * kHeadDim];
   alignas(1024) T v[kStages][kKeyTile * kHeadDim];
-  uint64_t q_full;
-  uint64_t q_empty;
+  uint64_t q_full[kQueryStages];
+  uint64_t q_empty[kQueryStages];
   uint64_t k_full[kStages];
   uint64_t k_empty[kStages];
   uint64_t v_full[kStages];
@@ -87,6 +91,7 @@ class Prefill {
  public:
   using Shared = PrefillShared<T, kHeadDim, kKeyTile>;
   static constexpr int kRows = Shared::kRows;
+  static constexpr int kQueryStages = Shared::kQueryStages;
   static constexpr int kConsumers = kRows / 64;
   static constexpr int kThreads = kWarpgroup * (1 + kConsumers);
   static constexpr int kConsumerWarps = 4 * kConsumers;
@@ -100,8 +105,7 @@ class Prefill {
                                              uint8_t* raw) {
     Shared& shared = *reinterpret_cast<Shared*>(
         (reinterpret_cast<uintptr_t>(raw) + 1023) & ~uintptr_t{1023});
-    const int warpgroup =
-        __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
+    const int warpgroup = Uniform(threadIdx.x / kWarpgroup);
     if (threadIdx.x == 0) InitBarriers(maps, shared);
     __syncthreads();
     if (warpgroup == 0) {
@@ -111,9 +115,11 @@ class Prefill {
       if (maps.box_rows == 0) {
         ProduceByGather(params, shared, warp);
       } else if (warp == 0) {
-        ProduceByBoxes(params, maps, shared);
+        ProduceKeys(params, maps, shared);
+      } else if (warp == 1) {
+        ProduceValues(params, maps, shared);
       } else {
-        ProduceQueries(params, shared);
+        ProduceQueries(params, shared, warp);
       }
     } else {
       RaiseRegisters<232>();
@@ -122,11 +128,15 @@ class Prefill {
   }
 
  private:
+  using QueryCursor = RingCursor<kQueryStages>;
+
   static __device__ __forceinline__ void InitBarriers(const PrefillMaps& maps,
                                                       Shared& shared) {
     const int writers = maps.box_rows == 0 ? kWarpgroup : 1;
-    BarrierInit(&shared.q_full, kQueryThreads);
-    BarrierInit(&shared.q_empty, kConsumerWarps);
+    for (int s = 0; s < kQueryStages; ++s) {
+      BarrierInit(&shared.q_full[s], kQueryThreads);
+      BarrierInit(&shared.q_empty[s], kConsumerWarps);
+    }
     for (int s = 0; s < kStages; ++s) {
       BarrierInit(&shared.k_full[s], writers);
       BarrierInit(&shared.k_empty[s], kConsumerWarps);
@@ -146,16 +156,17 @@ class Prefill {
 
   // ---- Work items.
 
-  // Warp 0 of the producer hands items to everybody else.
+  // One warp of the producer hands items to everybody else.
   class TicketSource {
    public:
-    // Only warp 0 may be active.
+    // Only one warp may be active.
     __device__ __forceinline__ TicketSource(const KernelParams& params,
                                             bool active)
         : params_(params),
           count_(params.schedule.header
                      ->num_items[static_cast<int>(Role::kPrefill)]) {
-      if (active) Draw();
+      // A block's first ticket is its index.
+      if (active) ticket_ = blockIdx.x;
     }
 
     // False when no items are left. Either way the tile is published.
@@ -199,7 +210,9 @@ class Prefill {
       return params_.schedule.counters[static_cast<int>(Role::kPrefill)];
     }
     __device__ __forceinline__ void Draw() {
-      if (threadIdx.x % 32 == 0) ticket_ = atomicAdd(&Counter().next, 1);
+      if (threadIdx.x % 32 == 0) {
+        ticket_ = gridDim.x + atomicAdd(&Counter().next, 1);
+      }
     }
 
     const KernelParams& params_;
@@ -214,6 +227,11 @@ class Prefill {
     __device__ __forceinline__ bool Next(Shared& shared, PrefillTile* tile) {
       BarrierWait(&shared.ticket_full[cursor_.slot], cursor_.phase);
       *tile = shared.tiles[cursor_.slot];
+      // From one lane, so that the compiler knows them to be uniform.
+      tile->kv_begin = Uniform(tile->kv_begin);
+      tile->kv_end = Uniform(tile->kv_end);
+      tile->k_len = Uniform(tile->k_len);
+      tile->row_count = Uniform(tile->row_count);
       __syncwarp();
       if (threadIdx.x % 32 == 0) {
         BarrierArrive(&shared.ticket_empty[cursor_.slot]);
@@ -243,85 +261,78 @@ class Prefill {
             key - page * params.page_size};
   }
 
-  static __device__ void ProduceByBoxes(const KernelParams& params,
-                                        const PrefillMaps& maps,
-                                        Shared& shared) {
-    TicketSource source(params, true);
-    RingCursor<kStages> k_cursor;
-    RingCursor<kStages> v_cursor;
-    PrefillTile tile;
+  // Key tile n of K or V by the copy engine: lane i copies box i, if the box
+  // has a key that exists and is not before the item's first.
+  static __device__ __forceinline__ void CopyBoxes(
+      const KernelParams& params, const PrefillTile& tile,
+      const CUtensorMap& map, int box_rows, int n, T* destination,
+      uint64_t* full, uint64_t* empty, uint32_t empty_parity) {
     const int lane = threadIdx.x % 32;
-    const int box_rows = maps.box_rows;
-    const int first_row = lane * box_rows;  // of this lane's box in a key tile
-    const uint32_t box_bytes = box_rows * kHeadDim * sizeof(T);
-    while (source.Next(shared, &tile)) {
-      if (tile.kv_begin >= tile.kv_end) continue;
-      const int last = (tile.kv_end - 1) / kKeyTile;
-      const int first = tile.kv_begin / kKeyTile;
-      KeyPlace previous = {0, 0};
-      for (int n = last + 1; n >= first; --n) {
-        // This iteration copies K of tile n - 1 ... and V of tile n.
-        const int key_tile = n - 1;
-        KeyPlace place = {0, 0};
-        if (key_tile >= first) {
-          const int key = key_tile * kKeyTile + first_row;
-          const bool mine = first_row < kKeyTile && key < tile.k_len &&
-                            key + box_rows > tile.kv_begin;
-          if (mine) place = Locate(params, tile, key);
-          const uint32_t bytes =
-              __popc(__ballot_sync(0xFFFFFFFFu, mine)) * box_bytes;
-          BarrierWait(&shared.k_empty[k_cursor.slot], k_cursor.phase ^ 1);
-          uint64_t* full = &shared.k_full[k_cursor.slot];
-          if (lane == 0) BarrierArriveExpect(full, bytes);
-          __syncwarp();
-          if (mine) {
+    const int row = lane * box_rows;
+    const int key = n * kKeyTile + row;
+    const bool mine =
+        row < kKeyTile && key < tile.k_len && key + box_rows > tile.kv_begin;
+    KeyPlace place = {0, 0};
+    if (mine) place = Locate(params, tile, key);
+    const uint32_t bytes = __popc(__ballot_sync(0xFFFFFFFFu, mine)) *
+                           (box_rows * kHeadDim * sizeof(T));
+    BarrierWait(empty, empty_parity);
+    if (lane == 0) BarrierArriveExpect(full, bytes);
+    __syncwarp();
+    if (!mine) return;
 #pragma unroll
-            for (int panel = 0; panel < kPanels; ++panel) {
-              CopyBox(shared.k[k_cursor.slot] + panel * kKeyTile * 64 +
-                          first_row * 64,
-                      &maps.k, panel * 64, place.row, tile.kv_head, place.block,
-                      full);
-            }
-          }
-          k_cursor.Advance();
-        }
-        if (n <= last) {
-          const int key = n * kKeyTile + first_row;
-          const bool mine = first_row < kKeyTile && key < tile.k_len &&
-                            key + box_rows > tile.kv_begin;
-          const uint32_t bytes =
-              __popc(__ballot_sync(0xFFFFFFFFu, mine)) * box_bytes;
-          BarrierWait(&shared.v_empty[v_cursor.slot], v_cursor.phase ^ 1);
-          uint64_t* full = &shared.v_full[v_cursor.slot];
-          if (lane == 0) BarrierArriveExpect(full, bytes);
-          __syncwarp();
-          if (mine) {
-#pragma unroll
-            for (int panel = 0; panel < kPanels; ++panel) {
-              CopyBox(shared.v[v_cursor.slot] + panel * kKeyTile * 64 +
-                          first_row * 64,
-                      &maps.v, panel * 64, previous.row, tile.kv_head,
-                      previous.block, full);
-            }
-          }
-          v_cursor.Advance();
-        }
-        previous = place;
-      }
+    for (int panel = 0; panel < kPanels; ++panel) {
+      CopyBox(destination + (panel * kKeyTile + row) * 64, &map, panel * 64,
+              place.row, tile.kv_head, place.block, full);
     }
-    source.Leave();
   }
 
-  // Copies Q's rows of a tile; for the 96 threads of warps 1 to 3.
+  static __device__ void ProduceKeys(const KernelParams& params,
+                                     const PrefillMaps& maps, Shared& shared) {
+    TicketReader reader;
+    RingCursor<kStages> cursor;
+    PrefillTile tile;
+    while (reader.Next(shared, &tile)) {
+      if (tile.kv_begin >= tile.kv_end) continue;
+      const int first = tile.kv_begin / kKeyTile;
+      for (int n = (tile.kv_end - 1) / kKeyTile; n >= first; --n) {
+        CopyBoxes(params, tile, maps.k, maps.box_rows, n, shared.k[cursor.slot],
+                  &shared.k_full[cursor.slot], &shared.k_empty[cursor.slot],
+                  cursor.phase ^ 1);
+        cursor.Advance();
+      }
+    }
+  }
+
+  static __device__ void ProduceValues(const KernelParams& params,
+                                       const PrefillMaps& maps,
+                                       Shared& shared) {
+    TicketReader reader;
+    RingCursor<kStages> cursor;
+    PrefillTile tile;
+    while (reader.Next(shared, &tile)) {
+      if (tile.kv_begin >= tile.kv_end) continue;
+      const int first = tile.kv_begin / kKeyTile;
+      for (int n = (tile.kv_end - 1) / kKeyTile; n >= first; --n) {
+        CopyBoxes(params, tile, maps.v, maps.box_rows, n, shared.v[cursor.slot],
+                  &shared.v_full[cursor.slot], &shared.v_empty[cursor.slot],
+                  cursor.phase ^ 1);
+        cursor.Advance();
+      }
+    }
+  }
+
+  // Copies Q's rows of a tile; for the threads of warps 2 and 3.
   static __device__ __forceinline__ void CopyQueries(const KernelParams& params,
                                                      const PrefillTile& tile,
                                                      Shared& shared,
-                                                     uint32_t phase) {
-    BarrierWait(&shared.q_empty, phase ^ 1);
-    const int thread = threadIdx.x - 32;
+                                                     QueryCursor& cursor) {
+    BarrierWait(&shared.q_empty[cursor.slot], cursor.phase ^ 1);
+    const int thread = threadIdx.x - (kWarpgroup - kQueryThreads);
     const int chunk = thread % kChunks;
     const T* q = static_cast<const T*>(params.q);
-    const uint32_t smem = SharedAddress(shared.q) + (chunk / 8) * (kRows * 128);
+    const uint32_t smem =
+        SharedAddress(shared.q[cursor.slot]) + (chunk / 8) * (kRows * 128);
 #pragma unroll 4
     for (int row = thread / kChunks; row < kRows;
          row += kQueryThreads / kChunks) {
@@ -335,19 +346,22 @@ class Prefill {
                       head * params.q_head_stride + chunk * 8,
                   valid);
     }
-    BarrierArriveAfterCopies(&shared.q_full);
+    BarrierArriveAfterCopies(&shared.q_full[cursor.slot]);
+    cursor.Advance();
   }
 
   static __device__ void ProduceQueries(const KernelParams& params,
-                                        Shared& shared) {
+                                        Shared& shared, int warp) {
+    TicketSource source(params, warp == kTicketWarp);
     TicketReader reader;
     PrefillTile tile;
-    uint32_t phase = 0;
-    while (reader.Next(shared, &tile)) {
+    QueryCursor cursor;
+    while (warp == kTicketWarp ? source.Next(shared, &tile)
+                               : reader.Next(shared, &tile)) {
       if (tile.kv_begin >= tile.kv_end) continue;
-      CopyQueries(params, tile, shared, phase);
-      phase ^= 1;
+      CopyQueries(params, tile, shared, cursor);
     }
+    if (warp == kTicketWarp) source.Leave();
   }
 
   // One key tile of K or V by cp.async of all 128 threads. Rows outside the
@@ -382,15 +396,14 @@ class Prefill {
 
   static __device__ void ProduceByGather(const KernelParams& params,
                                          Shared& shared, int warp) {
-    // Warp 0 draws the items; the others learn of them like the consumers.
-    TicketSource source(params, warp == 0);
+    TicketSource source(params, warp == kTicketWarp);
     TicketReader reader;
     RingCursor<kStages> k_cursor;
     RingCursor<kStages> v_cursor;
     PrefillTile tile;
-    uint32_t q_phase = 0;
-    while (warp == 0 ? source.Next(shared, &tile)
-                     : reader.Next(shared, &tile)) {
+    QueryCursor q_cursor;
+    while (warp == kTicketWarp ? source.Next(shared, &tile)
+                               : reader.Next(shared, &tile)) {
       if (tile.kv_begin >= tile.kv_end) continue;
       const int last = (tile.kv_end - 1) / kKeyTile;
       const int first = tile.kv_begin / kKeyTile;
@@ -403,8 +416,8 @@ class Prefill {
           BarrierArriveAfterCopies(&shared.k_full[k_cursor.slot]);
           k_cursor.Advance();
         }
-        if (n == last + 1 && warp != 0) {
-          CopyQueries(params, tile, shared, q_phase);
+        if (n == last + 1 && warp >= 2) {
+          CopyQueries(params, tile, shared, q_cursor);
         }
         if (n <= last) {
           BarrierWait(&shared.v_empty[v_cursor.slot], v_cursor.phase ^ 1);
@@ -415,9 +428,8 @@ class Prefill {
           v_cursor.Advance();
         }
       }
-      q_phase ^= 1;
     }
-    if (warp == 0) source.Leave();
+    if (warp == kTicketWarp) source.Leave();
   }
 
   // ---- Consumers.
@@ -485,11 +497,10 @@ class Prefill {
     RingCursor<kStages> k_cursor;
     RingCursor<kStages> v_cursor;
     PrefillTile tile;
-    uint32_t q_phase = 0;
+    QueryCursor q_cursor;
     const int warp = (threadIdx.x % kWarpgroup) / 32;
     const int lane = threadIdx.x % 32;
     const int my_row = consumer * 64 + warp * 16 + lane / 4;
-    const uint32_t q_smem = SharedAddress(shared.q) + consumer * 64 * 128;
     // The first warpgroup has the first turn.
     if (consumer == 1) NamedBarrierArrive(kTurnBarrier, 2 * kWarpgroup);
     while (reader.Next(shared, &tile)) {
@@ -505,8 +516,9 @@ class Prefill {
         float s[kScores];
         uint32_t p[kKeyTile / 16][4];
 
-        BarrierWait(&shared.q_full, q_phase);
-        q_phase ^= 1;
+        const uint32_t q_smem = Uniform(SharedAddress(shared.q[q_cursor.slot]) +
+                                        consumer * 64 * 128);
+        BarrierWait(&shared.q_full[q_cursor.slot], q_cursor.phase);
         FenceAsyncProxy();
         BarrierWait(&shared.k_full[k_cursor.slot], k_cursor.phase);
         if (gathered) FenceAsyncProxy();
@@ -545,15 +557,16 @@ class Prefill {
             limits.Apply(s, n * kKeyTile + 2 * (lane % 4));
           }
           float rescale[2];
-          rows.Update(s, transform.scale_log2(), rescale);
+          const bool rescales = rows.Update(s, transform.scale_log2(), rescale);
           WgmmaWait<0>();
           PinRegisters(o);
           Release(&shared.v_empty[v_cursor.slot]);
           v_cursor.Advance();
           PackWeights(s, p);
-          Rescale(o, rescale);
+          if (rescales) Rescale(o, rescale);
         }
-        Release(&shared.q_empty);
+        Release(&shared.q_empty[q_cursor.slot]);
+        q_cursor.Advance();
         AwaitValues(tile, gathered, shared, v_cursor, first, consumer);
         WgmmaFence();
         IssueOutputs(o, p, SharedAddress(shared.v[v_cursor.slot]));

@@ -159,6 +159,11 @@ __device__ __forceinline__ void MmaSync<__half>(float (&d)[4],
 
 // ---- Scalars.
 
+// The value of lane 0, which the compiler then keeps in uniform registers.
+__device__ __forceinline__ int Uniform(int x) {
+  return __shfl_sync(0xFFFFFFFFu, x, 0);
+}
+
 __device__ __forceinline__ float Exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

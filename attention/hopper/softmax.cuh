@@ -118,11 +118,17 @@ class ScoreTransform {
 // scale times log2(e), is positive.
 class RowState {
  public:
-  // Turns scores into weights, relative to the largest score so far; rescale
-  // is what earlier outputs must be multiplied with.
+  // Turns scores into weights, relative to a maximum that follows the largest
+  // score so far. True if some row of the warp moved its maximum: earlier
+  // outputs must then be multiplied with rescale. A maximum stays while the
+  // largest score exceeds it by at most kSlack powers of two, which weights and
+  // sums have room for; so most calls rescale nothing.
   template <int kCount>
-  __device__ __forceinline__ void Update(float (&s)[kCount], float c,
+  __device__ __forceinline__ bool Update(float (&s)[kCount], float c,
                                          float (&rescale)[2]) {
+    constexpr float kSlack = 8.0f;
+    bool moved = false;
+    float base[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float largest = s[2 * r];
@@ -130,22 +136,30 @@ class RowState {
       for (int i = 0; i < kCount; i += 4) {
         largest = fmaxf(largest, fmaxf(s[i + 2 * r], s[i + 2 * r + 1]));
       }
-      largest = fmaxf(max_[r], QuadMax(largest));
-      // A row that has seen no key keeps -infinity, and weights of zero.
-      const float base = largest == kNegativeInfinity ? 0.0f : largest * c;
-      rescale[r] = Exp2(max_[r] * c - base);
-      max_[r] = largest;
+      largest = QuadMax(largest);
+      // False too while both are -infinity: the row has seen no key.
+      const bool moves = (largest - max_[r]) * c > kSlack;
+      const float old = max_[r];
+      max_[r] = moves ? largest : old;
+      base[r] = max_[r] == kNegativeInfinity ? 0.0f : max_[r] * c;
+      rescale[r] = moves ? Exp2(old * c - base[r]) : 1.0f;
+      sum_[r] *= rescale[r];
+      moved = moved || moves;
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
       float sum = 0.0f;
 #pragma unroll
       for (int i = 0; i < kCount; i += 4) {
 #pragma unroll
         for (int j = 2 * r; j < 2 * r + 2; ++j) {
-          s[i + j] = Exp2(fmaf(s[i + j], c, -base));
+          s[i + j] = Exp2(fmaf(s[i + j], c, -base[r]));
           sum += s[i + j];
         }
       }
-      sum_[r] = sum_[r] * rescale[r] + sum;
+      sum_[r] += sum;
     }
+    return __any_sync(0xFFFFFFFFu, moved);
   }
 
   template <int kCount>
