@@ -61,6 +61,8 @@ def scheduling_policy(
     cc_test(
         name = name + "_conformance_test",
         size = "small",
+        # Under a sanitizer.
+        timeout = "moderate",
         args = ["'%s'" % text for text in options],
         deps = [":" + name, str(_CONFORMANCE_TEST)],
     )

@@ -59,7 +59,7 @@ class UnifiedBudget final : public Policy {
     }
     AdmitWaiting(view, plan, room, budget);
     if (plan.decode_all() && plan.pieces().empty() &&
-        view.prefilling().empty()) {
+        plan.rejections().empty() && view.prefilling().empty()) {
       plan.set_repeat(PromiseFor(view, room, budget));
     }
   }
