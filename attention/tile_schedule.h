@@ -47,10 +47,12 @@ struct RawLengths {
 
 inline constexpr int32_t kNoSplit = 0x7fffffff;
 
-// Decode tiles are cut to about this many keys at most, for balance at the end
-// of the launch, while that makes no more than kMaxDecodeSplits splits.
-inline constexpr int32_t kDecodeChunk = 2048;
+// Decode tiles are cut into at most about this many splits (or one for each
+// resident thread block, where those are more).
 inline constexpr int32_t kMaxDecodeSplits = 2048;
+// What an item costs beside its keys, in keys: filling its pipeline, merging.
+inline constexpr int32_t kItemOverheadKeys = 128;
+inline constexpr int32_t kMaxWaves = 8;
 inline constexpr int32_t kMinChunkTiles = 2;
 
 // Batch-invariant mode: splits of at least this many keys, at most this many.
@@ -92,10 +94,6 @@ ATTENTION_HOST_DEVICE SequenceInfo ReadSequence(const RawLengths& raw,
     return s;
   }
   const int64_t cached = raw.cache_seqlens[b];
-  if (cached < 0) {  // a padding row
-    s.k_len = 0;
-    return s;
-  }
   const int64_t old_len = Clamp(cached, 0, raw.max_seqlen_k);
   int64_t new_len = 0;
   if (raw.append) {
@@ -107,8 +105,13 @@ ATTENTION_HOST_DEVICE SequenceInfo ReadSequence(const RawLengths& raw,
     }
     begin = Clamp(begin, 0, raw.total_new);
     end = Clamp(end, begin, raw.total_new);
+    // Set for padding rows too: a token's sequence is found by these.
     s.new_begin = static_cast<int32_t>(begin);
     new_len = Clamp(end - begin, 0, raw.max_seqlen_k - old_len);
+  }
+  if (cached < 0) {  // a padding row
+    s.k_len = 0;
+    return s;
   }
   s.new_len = static_cast<int32_t>(new_len);
   s.append_pos = static_cast<int32_t>(old_len);
@@ -159,21 +162,50 @@ ATTENTION_HOST_DEVICE KvRange TileKvRange(const SchedulePolicy& policy,
   return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
 }
 
+// Keys a split for decode tiles of about equal length: of the lengths that fill
+// 1 to kMaxWaves rounds of the resident thread blocks, the one that ends first.
+ATTENTION_HOST_DEVICE int64_t DecodeChunk(int64_t resident, int64_t kv,
+                                          int64_t tiles, int64_t work) {
+  if (tiles == 0) return work;
+  const int64_t length = CeilDiv(work, tiles);
+  const int64_t share = CeilDiv(work, resident);
+  int64_t best = share;
+  int64_t best_cost = -1;
+  for (int64_t waves = 1; waves <= kMaxWaves; ++waves) {
+    const int64_t most = waves * resident / tiles;  // splits of a tile
+    int64_t chunk = CeilDiv(length, most > 0 ? most : 1);
+    // Where lengths vary, no split may take two shares of the whole.
+    if (chunk > 2 * share) chunk = 2 * share;
+    chunk = CeilDiv(chunk, kv) * kv;
+    if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;
+    const int64_t splits = CeilDiv(length, chunk);
+    const int64_t rounds = CeilDiv(splits * tiles, resident);
+    const int64_t cost = rounds * (CeilDiv(length, splits) + kItemOverheadKeys);
+    if (best_cost < 0 || cost < best_cost) {
+      best = chunk;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
 // Keys a split for the whole batch, given its tiles (times KV heads) and the
 // keys that they read together.
 ATTENTION_HOST_DEVICE int32_t ChunkKeys(const SchedulePolicy& policy, Role role,
                                         int64_t tiles, int64_t work) {
   const int r = static_cast<int>(role);
-  if (policy.batch_invariant) return kNoSplit;  // SplitCount has its own rule
+  if (policy.batch_invariant) return kNoSplit;  // PlanSplits has its own rule
   const int64_t resident = policy.resident[r];
   const int64_t kv = policy.kv[r];
-  int64_t chunk = CeilDiv(work, resident);
+  int64_t chunk;
   if (role == Role::kPrefill) {
     if (tiles >= resident) return kNoSplit;
+    chunk = CeilDiv(work, resident);
   } else {
-    if (chunk > kDecodeChunk) chunk = kDecodeChunk;
-    const int64_t least = CeilDiv(work, kMaxDecodeSplits);
-    if (chunk < least && resident < kMaxDecodeSplits) chunk = least;
+    chunk = DecodeChunk(resident, kv, tiles, work);
+    const int64_t least = CeilDiv(
+        work, resident > kMaxDecodeSplits ? resident : kMaxDecodeSplits);
+    if (chunk < least) chunk = least;
   }
   chunk = CeilDiv(chunk, kv) * kv;
   if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;

@@ -95,6 +95,26 @@ TEST(ReadSequenceTest, PaddingRowsAreEmpty) {
   EXPECT_EQ(s.new_len, 0);
 }
 
+// Offsets of new tokens stay monotonic across padding rows.
+TEST(ReadSequenceTest, PaddingRowsKeepTheirPlaceAmongNewTokens) {
+  const std::vector<int32_t> cache = {4, -1, 6};
+  const std::vector<int32_t> cu_new = {0, 5, 7, 9};
+  RawLengths raw;
+  raw.batch = 3;
+  raw.total_q = 3;
+  raw.cache_seqlens = cache.data();
+  raw.append = true;
+  raw.cu_seqlens_new = cu_new.data();
+  raw.total_new = 9;
+  raw.max_seqlen_k = 128;
+  EXPECT_EQ(ReadSequence(raw, 1).new_begin, 5);
+  EXPECT_EQ(ReadSequence(raw, 1).new_len, 0);
+  EXPECT_EQ(ReadSequence(raw, 2).new_begin, 7);
+  EXPECT_EQ(ReadSequence(raw, 2).new_len, 2);
+  EXPECT_THAT(BuildSchedule(SchedulePolicy(), raw).token_sequence,
+              ElementsAre(0, 0, 0, 0, 0, -1, -1, 2, 2));
+}
+
 TEST(ReadSequenceTest, ClipsWhatLeavesTheTensors) {
   const std::vector<int32_t> cu_q = {0, 5, 2, 100};
   const std::vector<int32_t> cache = {1000, 5, 127};
@@ -136,7 +156,7 @@ TEST(TileKvRangeTest, CausalAndWindow) {
 
 TEST(BuildScheduleTest, RolesAreChosenBySequence) {
   const std::vector<int32_t> cu_q = {0, 100, 101, 101, 105};
-  const std::vector<int32_t> cache = {0, 500, 3, 8};
+  const std::vector<int32_t> cache = {0, 100, 3, 8};
   SchedulePolicy policy;
   policy.num_kv_heads = 2;
   policy.group_size = 4;
@@ -180,6 +200,25 @@ TEST(BuildScheduleTest, CutsAnEvenlyLongDecode) {
   EXPECT_EQ(schedule.combines[0].num_splits, 4);
   EXPECT_EQ(schedule.combines[0].row_count, 4);
   EXPECT_THAT(schedule.token_sequence, ElementsAre(0));
+}
+
+// Splits fill rounds of resident blocks: 384 of 396, and 1,536 of 1,584.
+TEST(BuildScheduleTest, SplitsFillRounds) {
+  for (const auto& [batch, splits] :
+       std::vector<std::pair<int, int>>{{16, 3}, {64, 3}}) {
+    const std::vector<int32_t> cache(batch, 8192);
+    SchedulePolicy policy;
+    policy.num_kv_heads = 8;
+    policy.group_size = 4;
+    policy.resident[kD] = 396;
+    RawLengths raw;
+    raw.batch = batch;
+    raw.total_q = batch;
+    raw.cache_seqlens = cache.data();
+    raw.max_seqlen_k = 8192;
+    EXPECT_EQ(BuildSchedule(policy, raw).items[kD].size(),
+              static_cast<size_t>(8 * batch * splits));
+  }
 }
 
 struct RandomBatch {

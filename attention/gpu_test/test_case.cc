@@ -451,7 +451,8 @@ void TestCase::BuildAppend() {
   append.v = {data[1], heads * row, row};
   append.total_tokens = total_new_;
   if (spec_.rotary_dim > 0) {
-    const int64_t positions = batch.max_seqlen_k;
+    // A query may stand past the keys where fewer tokens are appended.
+    const int64_t positions = batch.max_seqlen_k + total_q_;
     const int64_t count = positions * spec_.rotary_dim / 2;
     void* tables[2];
     for (int i = 0; i < 2; ++i) {
@@ -591,7 +592,11 @@ TestCase::Verdict TestCase::Compare(bool with_cache, cudaStream_t stream) {
     absl::StrAppend(&verdict.problem, "error ", verdict.error, " passes twice ",
                     verdict.rounded_error, "; ");
   }
-  if (!(verdict.lse_error <= 2e-5)) {
+  // Logits grow with the square of the amplitude, and so does what float32
+  // loses of them.
+  const double lse_bound =
+      2e-5 * std::max(1.0f, spec_.amplitude * spec_.amplitude / 10);
+  if (!(verdict.lse_error <= lse_bound)) {
     absl::StrAppend(&verdict.problem, "lse error ", verdict.lse_error, "; ");
   }
   if (results.cache_differences > 0) {
