@@ -110,6 +110,25 @@ absl::Status ParseFlags(absl::Span<const Flag> flags,
   return absl::OkStatus();
 }
 
+int ExitStatus(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+      return 2;
+    case absl::StatusCode::kCancelled:
+      return 130;
+    default:
+      return 1;
+  }
+}
+
 std::string FlagHelp(absl::Span<const Flag> flags) {
   std::string help;
   for (const Flag& flag : flags) {

@@ -38,6 +38,10 @@ Flag SwitchFlag(absl::string_view name, absl::string_view help, bool* target);
 absl::Status ParseFlags(absl::Span<const Flag> flags,
                         absl::Span<const std::string> args);
 
+// What a tool that ends with `status` tells the shell: 0; 2 for bad input; 130,
+// as for SIGINT, where it was cancelled; 1 for any other failure.
+int ExitStatus(const absl::Status& status);
+
 // A line or more for each flag.
 std::string FlagHelp(absl::Span<const Flag> flags);
 

@@ -73,6 +73,16 @@ TEST_F(CommandLineTest, RefusesWhatIsNoFlag) {
                        HasSubstr("--set=bad: not this one")));
 }
 
+TEST(ExitStatusTest, TellsBadInputFromFailures) {
+  EXPECT_EQ(ExitStatus(absl::OkStatus()), 0);
+  EXPECT_EQ(ExitStatus(absl::InvalidArgumentError("")), 2);
+  EXPECT_EQ(ExitStatus(absl::NotFoundError("")), 2);
+  EXPECT_EQ(ExitStatus(absl::AlreadyExistsError("")), 2);
+  EXPECT_EQ(ExitStatus(absl::CancelledError("")), 130);
+  EXPECT_EQ(ExitStatus(absl::DataLossError("")), 1);
+  EXPECT_EQ(ExitStatus(absl::FailedPreconditionError("")), 1);
+}
+
 TEST_F(CommandLineTest, HelpWrapsLines) {
   const std::vector<Flag> flags = {
       SwitchFlag("x",
