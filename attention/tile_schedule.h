@@ -166,7 +166,7 @@ ATTENTION_HOST_DEVICE KvRange TileKvRange(const SchedulePolicy& policy,
 // 1 to kMaxWaves rounds of the resident thread blocks, the one that ends first.
 ATTENTION_HOST_DEVICE int64_t DecodeChunk(int64_t resident, int64_t kv,
                                           int64_t tiles, int64_t work) {
-  if (tiles == 0) return work;
+  if (work == 0) return 0;
   const int64_t length = CeilDiv(work, tiles);
   const int64_t share = CeilDiv(work, resident);
   int64_t best = share;
