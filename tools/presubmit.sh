@@ -43,7 +43,9 @@ check_build_format() {
       --warnings=-native-cc-common,-native-cc-info,-native-cc-library,-native-cc-proto,-native-proto,-native-proto-lang-toolchain,-native-sh-binary,-native-sh-test
 }
 
-check_shell() { tracked '*.sh' tools/bazelw .ci/run | xargs -0 -r shellcheck --external-sources; }
+check_shell() {
+  git grep -lz -E '^#!/(usr/)?bin/(env )?(ba)?sh' | xargs -0 -r shellcheck --external-sources
+}
 
 # Dependencies point one way: tools > sim > scheduler > cache > base, and
 # attention > base.  Prints a path for each arrow that points elsewhere.
