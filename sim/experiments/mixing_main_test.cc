@@ -1,0 +1,162 @@
+#include "sim/experiments/mixing_main.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace interleave::sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string Read(const fs::path& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class MixingMainTest : public ::testing::Test {
+ protected:
+  struct Outcome {
+    int status = -1;
+    std::string out;
+    std::string err;
+  };
+
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  Outcome Mix(std::vector<std::string> args) {
+    std::ostringstream out;
+    std::ostringstream err;
+    MixingEnvironment environment;
+    environment.out = &out;
+    environment.err = &err;
+    environment.default_workload =
+        "sim/experiments/azure_like_conversation.csv";
+    environment.interrupted = interrupted_;
+    const int status = MixingMain(args, environment);
+    return {status, out.str(), err.str()};
+  }
+  // Three policies, two rates, 60 requests.
+  Outcome MixSmall(std::vector<std::string> args) {
+    for (const char* flag :
+         {"--policies=orca, stall_free{chunk_tokens: 256}, stall_free",
+          "--rates=4,16", "--set=workload.num_requests=60"}) {
+      args.insert(args.begin(), flag);
+    }
+    return Mix(args);
+  }
+  std::string Path(const std::string& name) { return (root_ / name).string(); }
+  static std::vector<std::string> Names(const fs::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  fs::path root_;
+  std::function<bool()> interrupted_;
+};
+
+TEST_F(MixingMainTest, WritesTableAndRuns) {
+  const Outcome outcome = MixSmall({"--out=" + Path("out")});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("4 requests/s"), HasSubstr("16 requests/s"),
+                    HasSubstr("6 simulations of"), HasSubstr(Path("out"))));
+  EXPECT_THAT(Names(root_ / "out"),
+              ElementsAre("results.csv", "runs", "table.txt"));
+  EXPECT_THAT(Names(root_ / "out/runs/rate_16"),
+              ElementsAre("orca", "stall_free", "stall_free_2"));
+  EXPECT_THAT(Names(root_ / "out/runs/rate_4/orca"),
+              ElementsAre("config.textproto", "requests.csv", "summary.csv",
+                          "summary.json"));
+  const std::string csv = Read(root_ / "out/results.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);
+  EXPECT_THAT(csv, HasSubstr("\n4,orca,"));
+  EXPECT_THAT(csv, HasSubstr("\n16,stall_free{chunk_tokens: 256},"));
+  // Each rate has a best row.
+  for (const char* rate : {"4", "16"}) {
+    EXPECT_THAT(csv, ::testing::ContainsRegex(std::string("\n") + rate +
+                                              ",[^\n]*,1\n"));
+  }
+  EXPECT_EQ(outcome.out.substr(0, Read(root_ / "out/table.txt").size()),
+            Read(root_ / "out/table.txt"));
+}
+
+TEST_F(MixingMainTest, ThreadsChangeNothing) {
+  ASSERT_EQ(MixSmall({"--out=" + Path("a"), "--threads=1"}).status, 0);
+  ASSERT_EQ(MixSmall({"--out=" + Path("b"), "--threads=4"}).status, 0);
+  for (const char* name :
+       {"results.csv", "table.txt", "runs/rate_16/orca/requests.csv",
+        "runs/rate_4/stall_free_2/summary.csv"}) {
+    EXPECT_EQ(Read(root_ / "a" / name), Read(root_ / "b" / name)) << name;
+  }
+}
+
+TEST_F(MixingMainTest, RefusesBadFlags) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--rates=4,fast", "\"fast\" is no rate"},
+      {"--rates=0", "\"0\" is no rate"},
+      {"--policies=orca,", "a name is missing"},
+      {"--policies=orca{", "lacks a closing brace"},
+      {"--policies=fifo", "no policy is called \"fifo\""},
+      {"--policies=stall_free{chunks: 1}", "chunks"},
+      {"--threads=0", "--threads=0"},
+      {"--set=slo.ttft=1", "ttft_ms"},
+      {"--rate=1", "did you mean --rates?"},
+      {"--workload=/nowhere.csv", "/nowhere.csv"},
+  };
+  for (const auto& [flag, message] : cases) {
+    const Outcome outcome = Mix({flag, "--out=" + Path("out")});
+    EXPECT_EQ(outcome.status, 2) << flag;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(Names(root_), IsEmpty()) << flag;
+  }
+}
+
+TEST_F(MixingMainTest, RefusesAFolderInUseUnlessToldSo) {
+  ASSERT_EQ(MixSmall({"--out=" + Path("out")}).status, 0);
+  const Outcome refused = MixSmall({"--out=" + Path("out")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--overwrite"));
+  EXPECT_EQ(MixSmall({"--out=" + Path("out"), "--overwrite"}).status, 0);
+}
+
+TEST_F(MixingMainTest, AnInterruptLeavesNothing) {
+  interrupted_ = [] { return true; };
+  EXPECT_EQ(MixSmall({"--out=" + Path("out")}).status, 130);
+  EXPECT_THAT(Names(root_), IsEmpty());
+}
+
+TEST_F(MixingMainTest, Helps) {
+  const Outcome outcome = Mix({"--help"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("--policies=NAME{OPTIONS},NAME,..."));
+}
+
+}  // namespace
+}  // namespace interleave::sim
