@@ -25,12 +25,12 @@ uint64_t RingLength(int64_t num_blocks) {
 BlockPool::BlockPool(int64_t num_blocks)
     : num_blocks_(num_blocks),
       num_free_(num_blocks),
+      states_(static_cast<size_t>(num_blocks)),
       tail_(static_cast<uint64_t>(num_blocks)) {
   CHECK(num_blocks >= 0 && num_blocks <= kMaxBlocks);
   const uint64_t length = RingLength(num_blocks);
   ring_.assign(length, kHole);
   ring_mask_ = length - 1;
-  states_.resize(static_cast<size_t>(num_blocks));
   for (size_t i = 0; i < states_.size(); ++i) {
     ring_[i] = static_cast<int32_t>(i);
     states_[i].place = static_cast<uint32_t>(i);

@@ -36,6 +36,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/strong_int.h"
+#include "cache/huge_array.h"
 
 namespace interleave::cache {
 
@@ -149,7 +150,7 @@ class BlockPool {
   int64_t peak_used_ = 0;
   int64_t num_shared_ = 0;
   int64_t num_evictions_ = 0;
-  std::vector<State> states_;
+  HugeArray<State> states_;
   // Places [head_, tail_), modulo the length, hold free blocks and holes.
   std::vector<int32_t> ring_;
   uint64_t ring_mask_;

@@ -19,7 +19,7 @@ size_t BlockTableArena::ClassOf(int64_t capacity) {
 
 int32_t* BlockTableArena::Allocate(size_t size_class) {
   if (int32_t* const first = unused_[size_class]; first != nullptr) {
-    std::memcpy(&unused_[size_class], first, sizeof(first));
+    std::memcpy(&unused_[size_class], first, sizeof(int32_t*));
     return first;
   }
   const int64_t entries = kSmallest << size_class;

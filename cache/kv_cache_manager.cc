@@ -27,7 +27,7 @@ namespace {
 // Blocks whose tokens are read and whose index entries are loaded together.
 constexpr int64_t kBatch = 16;
 // A first batch is small, since most look-ups end with the first block.
-constexpr int64_t kFirstBatch = 2;
+constexpr int64_t kFirstBatch = 4;
 constexpr int64_t kMaxGroups = 64;
 // A table's memory is counted in 32 bits.
 constexpr int64_t kMaxBlockSize = int64_t{1} << 20;
@@ -479,8 +479,7 @@ int64_t KvCacheManager::FindChain(const TokenSource& tokens, int64_t limit,
                                   std::vector<int32_t>& blocks) const {
   std::vector<PrefixIndex::Identity>& identities = hashes.identities_;
   int64_t count = kFirstBatch;
-  for (int64_t begin = 0; begin < limit;
-       begin += count, count = std::min(2 * count, kBatch)) {
+  for (int64_t begin = 0; begin < limit; begin += count, count = kBatch) {
     count = std::min(count, limit - begin);
     const int64_t end = begin + count;
     bool read = false;

@@ -27,13 +27,16 @@ size_t NumSlots(int64_t num_blocks) {
 
 PrefixIndex::PrefixIndex(int64_t num_blocks, int64_t block_size,
                          BlockHasher hasher)
-    : hasher_(hasher), block_size_(static_cast<size_t>(block_size)) {
+    : hasher_(hasher),
+      block_size_(static_cast<size_t>(block_size)),
+      slots_(NumSlots(num_blocks)),
+      slot_mask_(static_cast<uint32_t>(slots_.size() - 1)),
+      entries_(static_cast<size_t>(num_blocks)),
+      tokens_(entries_.size() * block_size_) {
   CHECK(num_blocks >= 0 && num_blocks <= BlockPool::kMaxBlocks);
   CHECK_GE(block_size, 1);
-  slots_.resize(NumSlots(num_blocks));
-  slot_mask_ = static_cast<uint32_t>(slots_.size() - 1);
-  entries_.resize(static_cast<size_t>(num_blocks));
-  tokens_.resize(entries_.size() * block_size_);
+  std::fill(slots_.begin(), slots_.end(), Slot());
+  std::fill(entries_.begin(), entries_.end(), Entry());
 }
 
 bool PrefixIndex::SameKeys(int32_t block,
@@ -82,8 +85,7 @@ PrefixIndex::Identity PrefixIndex::Add(BlockId block, uint64_t hash,
       existing.found() ? existing.identity : NewIdentity();
   const int32_t id = block.value();
   std::copy(tokens.begin(), tokens.end(),
-            tokens_.begin() + static_cast<ptrdiff_t>(id) *
-                                  static_cast<ptrdiff_t>(block_size_));
+            tokens_.data() + static_cast<size_t>(id) * block_size_);
   if (parent == kRoot && !extra_keys.empty() && extra_keys_.empty()) {
     extra_keys_.resize(entries_.size());
   }

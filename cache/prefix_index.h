@@ -42,6 +42,7 @@
 #include "absl/types/span.h"
 #include "cache/block_hash.h"
 #include "cache/block_pool.h"
+#include "cache/huge_array.h"
 
 namespace interleave::cache {
 
@@ -167,10 +168,11 @@ class PrefixIndex {
   int64_t size_ = 0;
   int64_t version_ = 0;
   Identity last_identity_ = kRoot;
-  std::vector<Slot> slots_;
+  HugeArray<Slot> slots_;
   uint32_t slot_mask_;
-  std::vector<Entry> entries_;
-  std::vector<int32_t> tokens_;
+  HugeArray<Entry> entries_;
+  // block_size_ for each block; those of a block of 16 lie in one cache line.
+  HugeArray<int32_t> tokens_;
   // Of first blocks; empty until some sequence has extra keys.
   std::vector<ExtraKeys> extra_keys_;
 };
