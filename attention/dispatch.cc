@@ -1,6 +1,7 @@
 #include "attention/dispatch.h"
 
 #include "attention/family.h"
+#include "attention/hopper/hopper.h"
 #include "attention/kernel_params.h"
 #include "attention/params.h"
 #include "attention/portable/portable.h"
@@ -11,7 +12,7 @@ const KernelFamily* ChooseFamily(const AttentionShape& shape, Role role,
                                  KernelChoice choice,
                                  const DeviceFacts& device) {
   // Fastest first; portable, last, is what kPortable asks for.
-  const KernelFamily* const families[] = {&portable::Family()};
+  const KernelFamily* const families[] = {&kHopperFamily, &portable::Family()};
   for (const KernelFamily* family : families) {
     if (choice == KernelChoice::kPortable && family != &portable::Family()) {
       continue;

@@ -37,6 +37,10 @@ struct KernelFamily {
   // Enqueues the role's persistent kernel over params.schedule.
   cudaError_t (*launch)(const KernelParams& params, Role role,
                         cudaStream_t stream);
+  // Enqueues both roles' kernels so that they run side by side; null in a
+  // family that cannot.
+  cudaError_t (*launch_mixed)(const KernelParams& params,
+                              cudaStream_t stream) = nullptr;
 };
 
 }  // namespace interleave::attention

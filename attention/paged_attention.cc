@@ -320,6 +320,12 @@ KernelParams BaseParams(const PlanState& state, const ForwardCall& call) {
   return params;
 }
 
+absl::Status LaunchCombination(const KernelParams& params,
+                               cudaStream_t stream) {
+  if (params.schedule.max_combines == 0) return absl::OkStatus();
+  return LaunchStatus(LaunchCombine(params, stream), "combine kernel");
+}
+
 absl::Status LaunchForward(const PlanState& state, KernelParams& params,
                            cudaStream_t stream) {
   // Without cu_seqlens_q every sequence has one query, so one role is known to
@@ -329,6 +335,15 @@ absl::Status LaunchForward(const PlanState& state, KernelParams& params,
                             state.policy.rows[static_cast<int>(Role::kDecode)]
                         ? Role::kDecode
                         : Role::kPrefill;
+  // Side by side, a family may give a role other blocks than it has alone, and
+  // with them another order of sums: not in batch-invariant mode.
+  const KernelFamily* family = state.families[0];
+  if (!uniform && !state.config.batch_invariant && family != nullptr &&
+      family == state.families[1] && family->launch_mixed != nullptr) {
+    RETURN_IF_ERROR(LaunchStatus(family->launch_mixed(params, stream),
+                                 absl::StrCat(family->name, " mixed kernel")));
+    return LaunchCombination(params, stream);
+  }
   for (int r = 0; r < kNumRoles; ++r) {
     const Role role = static_cast<Role>(r);
     if (state.families[r] == nullptr || (uniform && role != only)) continue;
@@ -338,8 +353,7 @@ absl::Status LaunchForward(const PlanState& state, KernelParams& params,
                      role == Role::kPrefill ? " prefill" : " decode",
                      " kernel")));
   }
-  if (state.memory.max_combines == 0) return absl::OkStatus();
-  return LaunchStatus(LaunchCombine(params, stream), "combine kernel");
+  return LaunchCombination(params, stream);
 }
 
 absl::Status PagedForward(const Plan& plan, const PagedParams& params,

@@ -49,7 +49,7 @@ TEST(MatrixTest, AgreesWithTheOracle) {
   const bool portable = FromEnvironment("ATTENTION_PORTABLE", 0) != 0;
   std::mt19937_64 random(seed);
   DeviceArena arena(kArenaBytes);
-  int64_t over_twice = 0;  // beyond 2x without the half unit's grace
+  int64_t over_twice = 0;  // beyond 2x, by the unit's grace
   int failures = 0;
   double worst_ratio = 0;
   double worst_lse = 0;
@@ -72,17 +72,19 @@ TEST(MatrixTest, AgreesWithTheOracle) {
                     << spec.ToString();
     }
     if (verdict.error > 2 * verdict.rounded_error) ++over_twice;
-    if (verdict.rounded_error > 0) {
+    if (verdict.rounded_error > verdict.unit) {
       worst_ratio =
           std::max(worst_ratio, verdict.error / verdict.rounded_error);
     }
-    if (spec.amplitude <= 1) {
+    if (spec.amplitude <= 1 && spec.softmax_scale == 0 &&
+        spec.rotary_dim == 0) {
       worst_lse = std::max(worst_lse, verdict.lse_error);
     }
   }
   std::printf(
-      "worst error %.3f of the 16-bit computation's, %lld cases above 2 by "
-      "less than half a unit in the last place, worst lse error %.2e\n",
+      "worst error %.3f of the 16-bit computation's where that is above a unit "
+      "in the last place; %lld cases above 2 within a unit; worst lse error "
+      "%.2e\n",
       worst_ratio, static_cast<long long>(over_twice), worst_lse);
 }
 

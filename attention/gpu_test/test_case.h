@@ -109,7 +109,7 @@ class TestCase {
     std::string problem;
     double error = 0;          // largest, of out
     double rounded_error = 0;  // of the same computation in 16 bits
-    double largest = 0;        // largest |out| of the exact result
+    double unit = 0;           // in the last place of the largest exact |out|
     double lse_error = 0;      // relative where |lse| > 1
   };
   Verdict Check(cudaStream_t stream);
