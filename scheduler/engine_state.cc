@@ -459,6 +459,19 @@ bool EngineState::AdvancePiece(const CommittedPiece& piece) {
 }
 
 void EngineState::Remove(Request& request) {
+  Retire(request);
+  cache_->DestroySequence(retired_.back());
+  retired_.pop_back();
+}
+
+bool EngineState::ReleaseRetired() {
+  if (retired_.empty()) return false;
+  for (cache::SequenceId sequence : retired_) cache_->DestroySequence(sequence);
+  retired_.clear();
+  return true;
+}
+
+void EngineState::Retire(Request& request) {
   switch (request.phase_) {
     case Phase::kWaiting:
       waiting_.Remove(request);
@@ -472,7 +485,7 @@ void EngineState::Remove(Request& request) {
   if (prefix_caching_ && request.phase_ != Phase::kSwapped) {
     RegisterComputed(request);
   }
-  cache_->DestroySequence(request.sequence_);
+  retired_.push_back(request.sequence_);
   request.phase_ = Phase::kDone;
   unused_.push_back(&request);
 }

@@ -222,6 +222,13 @@ class EngineState {
   // Ends a request: releases what it holds and forgets it.
   void Remove(Request& request);
 
+  // The same in two steps, for an engine that plans an iteration before the one
+  // before has ended: the request is forgotten, but what it holds is released
+  // by ReleaseRetired only.
+  void Retire(Request& request);
+  // Returns whether there was anything to release.
+  bool ReleaseRetired();
+
   absl::Status CheckInvariants() const;
 
  private:
@@ -293,6 +300,7 @@ class EngineState {
   IndexedHeap<Request, LengthOrder> by_length_;
   std::vector<BoundaryGroup> boundary_;
   std::vector<Request*> fresh_;
+  std::vector<cache::SequenceId> retired_;
   // For Validate: requests mentioned by the plan carry this mark.
   mutable int64_t plan_mark_ = 0;
 };

@@ -70,6 +70,7 @@ ReplicaSetup RandomSetup(uint64_t seed) {
               .prefill_token = static_cast<int64_t>(random() % 20),
               .decode = static_cast<int64_t>(random() % 20),
               .kv_token = static_cast<int64_t>(random() % 3)};
+  setup.async_scheduling = random() % 3 == 0;
   setup.host.constant = SimDuration::Nanos(random() % 50);
   setup.host.per_sequence = SimDuration::Nanos(random() % 5);
   return setup;

@@ -93,6 +93,21 @@ Replica::Replica(const Options& options, std::unique_ptr<EngineState> state,
       history_prune_size_(kMinPruneSize) {}
 
 void Replica::Deliver(RequestSpec spec) {
+  if (options_.async_scheduling && busy_) {
+    arrived_.push_back(std::move(spec));
+  } else {
+    Enqueue(std::move(spec));
+  }
+}
+
+void Replica::EnqueueArrived(SimTime planned) {
+  while (!arrived_.empty() && arrived_.front().arrival <= planned) {
+    Enqueue(std::move(arrived_.front()));
+    arrived_.pop_front();
+  }
+}
+
+void Replica::Enqueue(RequestSpec spec) {
   if (std::optional<std::string> reason = state_->WhyNever(spec)) {
     RequestRecord record = RecordOf(spec);
     record.rejection = *std::move(reason);
@@ -113,8 +128,15 @@ void Replica::Deliver(RequestSpec spec) {
 
 absl::StatusOr<SimTime> Replica::Start(SimTime now, SimTime horizon) {
   DCHECK(!busy_);
+  // The iteration before began at start_, and this one was planned then.
+  EnqueueArrived(start_);
   if (!StartRepeated(now)) {
-    ASSIGN_OR_RETURN(const bool anything, PlanAndCommit(now));
+    ASSIGN_OR_RETURN(bool anything, PlanAndCommit(now));
+    if (!anything && (state_->ReleaseRetired() || !arrived_.empty())) {
+      // Nothing is in flight to plan ahead of.
+      EnqueueArrived(now);
+      ASSIGN_OR_RETURN(anything, PlanAndCommit(now));
+    }
     if (!anything) {
       if (state_->num_requests() > 0 && horizon == SimTime::Infinity()) {
         return Annotate(absl::FailedPreconditionError(
@@ -128,7 +150,8 @@ absl::StatusOr<SimTime> Replica::Start(SimTime now, SimTime horizon) {
     RETURN_IF_ERROR(RunBatch(now));
   }
   busy_ = true;
-  if (repeatable_) RunAhead(horizon);
+  if (state_->ReleaseRetired()) repeatable_ = false;
+  if (repeatable_ && arrived_.empty()) RunAhead(horizon);
   return end_;
 }
 
@@ -186,12 +209,12 @@ void Replica::CarryOutRejections(SimTime now) {
 }
 
 void Replica::FoldHistory(Request& request) {
-  if (!request.steady()) return;
+  // A fresh one has no part in the history yet, and notes its own last token.
+  if (!request.steady() || request.fresh()) return;
   scheduler::RequestHistory& history = request.mutable_history();
   history.longest_gap =
       std::max(history.longest_gap, history_.Longest(history.history_begin));
-  // What gave it its last token, unless it has decoded alone since.
-  if (!request.fresh()) history.last_token = last_decode_end_;
+  history.last_token = last_decode_end_;
 }
 
 void Replica::NoteCommitted(SimTime now) {
@@ -252,16 +275,24 @@ absl::Status Replica::RunBatch(SimTime now) {
 }
 
 bool Replica::MayRepeat() const {
-  return options_.fast_forward && plan_.repeat() != scheduler::Repeat::kNo &&
-         plan_.decode_all() && plan_.pieces().empty() &&
-         plan_.preemptions().empty() && plan_.rejections().empty();
+  return options_.fast_forward && !HitsMayChange() &&
+         plan_.repeat() != scheduler::Repeat::kNo && plan_.decode_all() &&
+         plan_.pieces().empty() && plan_.preemptions().empty() &&
+         plan_.rejections().empty();
+}
+
+// Decodes evict and register cached blocks, so that what a waiting request
+// would find, and with that whether its first chunk fits, is never settled.
+bool Replica::HitsMayChange() const {
+  return options_.engine.cache.enable_prefix_caching &&
+         !state_->waiting().empty();
 }
 
 // ---- Carrying out a plan again ----
 
 bool Replica::StartRepeated(SimTime now) {
   // Blocks may have run short, and who stays is the policy's to decide.
-  if (!repeatable_ || state_->num_steady() == 0 ||
+  if (!repeatable_ || HitsMayChange() || state_->num_steady() == 0 ||
       state_->SteadyNeedAt(state_->decode_iterations()) >
           state_->cache().free_blocks()) {
     repeatable_ = false;
@@ -437,7 +468,11 @@ void Replica::End(Request& request) {
   Hash(static_cast<uint64_t>(record.first_token.nanos()));
   policy_->OnDone(request);
   executor_->OnRequestDone(request);
-  state_->Remove(request);
+  if (options_.async_scheduling) {
+    state_->Retire(request);
+  } else {
+    state_->Remove(request);
+  }
   workload_.OnRequestDone(record.id, end_);
 }
 

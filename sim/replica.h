@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,11 @@ class Replica final : private scheduler::IterationPredictor {
     int32_t index = 0;
     scheduler::EngineState::Options engine;
     bool fast_forward = true;
+    // Whether the next iteration is planned while one runs, as in vLLM's
+    // asynchronous scheduling, so that the device never waits for the host.
+    // What happens during an iteration (a request arrives, or ends and gives
+    // back its blocks) then counts one iteration later.
+    bool async_scheduling = false;
     // For messages.
     std::string policy_name;
   };
@@ -86,6 +92,10 @@ class Replica final : private scheduler::IterationPredictor {
   // IterationPredictor:
   SimDuration Predict(const scheduler::IterationPlan& plan) const override;
 
+  // Puts a request in the waiting queue, or rejects it.
+  void Enqueue(scheduler::RequestSpec spec);
+  // Those that had arrived when this iteration was planned.
+  void EnqueueArrived(SimTime planned);
   // Asks the policy until there are tokens to compute.  Returns false when
   // there are none.
   absl::StatusOr<bool> PlanAndCommit(SimTime now);
@@ -98,6 +108,7 @@ class Replica final : private scheduler::IterationPredictor {
   DecodeGroup SteadyGroup() const;
   absl::Status RunBatch(SimTime now);
   bool MayRepeat() const;
+  bool HitsMayChange() const;
   void RunAhead(SimTime horizon);
   bool StartRepeated(SimTime now);
 
@@ -123,6 +134,8 @@ class Replica final : private scheduler::IterationPredictor {
   RecordSink* const sink_;
   const int64_t token_budget_;
 
+  // Arrived during the iteration in flight, where planning runs ahead of it.
+  std::deque<scheduler::RequestSpec> arrived_;
   // The iteration in flight.
   bool busy_ = false;
   scheduler::IterationPlan plan_;

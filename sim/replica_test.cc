@@ -138,6 +138,37 @@ TEST(ReplicaTest, ALateArrivalWaitsForTheIterationInFlight) {
   EXPECT_EQ(run->records.ById(1).queueing_delay(), SimDuration::Nanos(99));
 }
 
+TEST(ReplicaTest, AsyncSchedulingSeesArrivalsAndFreedBlocksOneIterationLater) {
+  // Two blocks of 16: request 1 must wait for those of request 0.
+  ListWorkload workload;
+  workload.Add(At(0), 17, 2);
+  workload.Add(At(50), 17, 1);
+  ReplicaSetup setup;
+  setup.num_blocks = 2;
+  const auto sync =
+      Simulate(setup, std::make_unique<ChunkPolicy>(64), workload);
+  ASSERT_OK(sync->status);
+  EXPECT_EQ(sync->records.ById(1).first_scheduled, At(200));
+
+  // With room for both: arrived during the first iteration, so planned for the
+  // third.
+  setup.async_scheduling = true;
+  setup.num_blocks = 10;
+  const auto roomy =
+      Simulate(setup, std::make_unique<ChunkPolicy>(64), workload);
+  ASSERT_OK(roomy->status);
+  EXPECT_EQ(roomy->records.ById(0).last_token, At(200));
+  EXPECT_EQ(roomy->records.ById(1).first_scheduled, At(200));
+
+  // Once nothing is in flight, blocks count at once.
+  setup.num_blocks = 2;
+  const auto tight =
+      Simulate(setup, std::make_unique<ChunkPolicy>(64), workload);
+  ASSERT_OK(tight->status);
+  EXPECT_EQ(tight->records.ById(1).first_scheduled, At(200));
+  EXPECT_EQ(tight->free_blocks_at_end, 2);
+}
+
 TEST(ReplicaTest, GapsAreSplitBetweenOwnWorkAndPrefill) {
   ListWorkload workload;
   workload.Add(At(0), 16, 4);

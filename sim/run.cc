@@ -184,6 +184,7 @@ absl::StatusOr<Setup> Resolve(const SimulationConfig& config) {
 Replica::Options ReplicaOptions(const SimulationConfig& config) {
   Replica::Options options;
   options.fast_forward = config.fast_forward();
+  options.async_scheduling = config.async_scheduling();
   options.policy_name = config.policy().name();
   options.engine.limits = {
       .max_num_seqs = config.limits().max_num_seqs(),

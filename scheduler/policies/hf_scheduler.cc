@@ -15,6 +15,8 @@ void HfScheduler::Plan(const EngineView& view, IterationPlan& plan) {
   Room room(view);
   budget_ = view.limits().max_num_batched_tokens;
   planned_ = 0;
+  // Nobody is left whose end it could wait for.
+  if (view.num_running() == 0) admits_ = true;
   if (options_.prompts_first) {
     PlanPrompts(view, plan, room);
     PlanDecodes(view, plan, room);

@@ -33,6 +33,7 @@ std::unique_ptr<ReplicaRun> RunReplica(
   Replica::Options options;
   options.policy_name = "test";
   options.fast_forward = setup.fast_forward;
+  options.async_scheduling = setup.async_scheduling;
   options.engine.limits = setup.limits;
   options.engine.cache.num_blocks = setup.num_blocks;
   options.engine.cache.block_size = setup.block_size;

@@ -41,6 +41,7 @@ struct ReplicaSetup {
   bool prefix_caching = false;
   int32_t num_host_blocks = 0;
   bool fast_forward = true;
+  bool async_scheduling = false;
   LinearCostModel::Coefficients ns = {.iteration = 100};
   HostOverhead host;
 };

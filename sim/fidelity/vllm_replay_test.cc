@@ -1,0 +1,73 @@
+// A real vLLM server, replayed: 300 requests on an RTX 4090, costed by that
+// GPU's own kernel tables.  docs/fidelity.md says what is known and what is not
+// understood yet.
+
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status_testing.h"
+#include "base/text_file.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "sim/config/simulation.pb.h"
+#include "sim/fidelity/latencies.h"
+#include "sim/metrics/metrics.h"
+#include "sim/run.h"
+#include "sim/run_result.h"
+
+namespace interleave::sim {
+namespace {
+
+class TimesRecorder final : public RecordSink {
+ public:
+  void OnIteration(const IterationRecord& record) override {}
+  void OnRequest(const RequestRecord& record) override {
+    times.push_back({record.output_tokens, record.arrival, record.first_token,
+                     record.last_token});
+  }
+  std::vector<RequestTimes> times;
+};
+
+TEST(VllmReplayTest, StaysAsCloseToTheServerAsItWas) {
+  const char* data = std::getenv("INTERLEAVE_DATA");
+  if (data == nullptr) {
+    GTEST_SKIP() << "INTERLEAVE_DATA names no folder of public measurements";
+  }
+  const std::string folder = std::string(data) + "/vllm_replay/";
+  ASSERT_OK_AND_ASSIGN(const std::string text,
+                       ReadTextFile("sim/fidelity/vllm_rtx4090.textproto"));
+  SimulationConfig config;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config));
+  config.mutable_workload()->mutable_trace()->set_path(
+      folder + "sharegpt-llama-3.1-8b-300-sps10.slim.csv");
+  config.mutable_cost()->mutable_profile()->set_directory(folder +
+                                                          "RTX4090/profile");
+  TimesRecorder recorder;
+  RunOptions options;
+  options.sink = &recorder;
+  ASSERT_OK_AND_ASSIGN(const RunResult result, RunSimulation(config, options));
+  EXPECT_EQ(result.metrics.completed(), 300);
+
+  ASSERT_OK_AND_ASSIGN(
+      const std::string log,
+      ReadTextFile(folder + "RTX4090/Llama-3.1-8B/vllm/requests.jsonl"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<RequestTimes> measured,
+                       ReadMeasuredRequests(log, "requests.jsonl"));
+  // The server admits its requests in five waves; these quantiles fall on the
+  // border of one, where one request more or less makes a wave of difference.
+  const std::set<std::string> on_a_border = {"TTFT P95", "TPOT P90", "TPOT P95",
+                                             "E2E P50"};
+  for (const Deviation& d :
+       Compare(LatenciesOf(measured), LatenciesOf(recorder.times))) {
+    const double bound = on_a_border.count(d.statistic) > 0 ? 0.10 : 0.02;
+    EXPECT_LT(std::abs(d.relative()), bound)
+        << d.statistic << ": measured " << d.measured_ms << " ms, simulated "
+        << d.simulated_ms << " ms";
+  }
+}
+
+}  // namespace
+}  // namespace interleave::sim
