@@ -438,19 +438,37 @@ class Decode {
   }
 };
 
+// A decode launch alone (all blocks of it), or two launches that share a list:
+// one that starts first and one that follows it onto multiprocessors that
+// become free.
+struct DecodeTeam {
+  int32_t first_blocks;  // of the first launch
+  int32_t all_blocks;    // of both
+  bool follows;          // this is the second one
+};
+
 // Decode items of a launch by tickets, one ahead.
 class DecodeTickets {
  public:
   // slot: shared memory for one int.
   __device__ __forceinline__ DecodeTickets(const KernelParams& params,
-                                           int* slot)
+                                           const DecodeTeam& team, int* slot)
       : params_(params),
+        team_(team),
         count_(params.schedule.header->num_items[kRole]),
         slot_(slot) {}
 
-  // The block's first tile, whose ticket is the block's index.
+  // The block's first tile; its ticket is the block's index in a launch that
+  // starts first.
   __device__ __forceinline__ bool First(DecodeTile* tile) {
-    const int index = blockIdx.x;
+    int index = blockIdx.x;
+    if (team_.follows) {
+      Draw();
+      Publish();
+      __syncthreads();
+      index = *slot_;
+      __syncthreads();
+    }
     if (index >= count_) return false;
     Draw();
     *tile = Read(index);
@@ -477,12 +495,24 @@ class DecodeTickets {
     known_ = true;
   }
 
-  // The block that leaves last resets the counter for the next launch.
+  // The last act of a team resets the counters for the next launch: that of the
+  // block that leaves last, or of the second launch's first block, which waits
+  // for all others so that the second launch ends after the first.
   __device__ __forceinline__ void Leave() {
     if (threadIdx.x != 0) return;
     WorkCounter& counter = params_.schedule.counters[kRole];
     __threadfence();
-    if (atomicAdd(&counter.done, 1) == static_cast<int>(gridDim.x) - 1) {
+    const bool two_launches = team_.all_blocks != team_.first_blocks;
+    const int before = atomicAdd(&counter.done, 1);
+    bool last = before == team_.all_blocks - 1;
+    if (two_launches) {
+      last = team_.follows && blockIdx.x == 0;
+      if (last) {
+        while (atomicAdd(&counter.done, 0) != team_.all_blocks) {
+        }
+      }
+    }
+    if (last) {
       counter.next = 0;
       counter.done = 0;
     }
@@ -493,7 +523,8 @@ class DecodeTickets {
 
   __device__ __forceinline__ void Draw() {
     if (threadIdx.x == 0) {
-      drawn_ = gridDim.x + atomicAdd(&params_.schedule.counters[kRole].next, 1);
+      drawn_ = team_.first_blocks +
+               atomicAdd(&params_.schedule.counters[kRole].next, 1);
     }
   }
   __device__ __forceinline__ DecodeTile Read(int index) const {
@@ -506,6 +537,7 @@ class DecodeTickets {
   }
 
   const KernelParams& params_;
+  const DecodeTeam& team_;
   const int count_;
   int* slot_;
   int drawn_ = 0;

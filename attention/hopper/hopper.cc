@@ -23,27 +23,41 @@ bool Supports(const AttentionShape& shape, Role role,
 TileShape GetTileShape(const AttentionShape& shape, Role role,
                        const DeviceFacts& device) {
   if (role == Role::kPrefill) {
-    return {128, hopper::PrefillKeyTile(shape.head_dim), 1};
+    return {hopper::PrefillTileRows(shape.head_dim),
+            hopper::PrefillKeyTile(shape.head_dim), 1};
   }
   return {hopper::kDecodeTileRows, hopper::kDecodeKeyTile,
           hopper::DecodeBlocksPerSm(shape.head_dim)};
 }
 
-cudaError_t Launch(const KernelParams& params, Role role, cudaStream_t stream) {
+cudaError_t LaunchPart(const KernelParams& params, hopper::Part part,
+                       cudaStream_t stream) {
   switch (params.head_dim) {
     case 64:
-      return hopper::LaunchHeadDim64(params, role, stream);
+      return hopper::LaunchHeadDim64(params, part, stream);
     case 128:
-      return hopper::LaunchHeadDim128(params, role, stream);
+      return hopper::LaunchHeadDim128(params, part, stream);
     case 256:
-      return hopper::LaunchHeadDim256(params, role, stream);
+      return hopper::LaunchHeadDim256(params, part, stream);
     default:
       return cudaErrorInvalidValue;
   }
 }
 
+cudaError_t Launch(const KernelParams& params, Role role, cudaStream_t stream) {
+  return LaunchPart(
+      params,
+      role == Role::kPrefill ? hopper::Part::kPrefill : hopper::Part::kDecode,
+      stream);
+}
+
+cudaError_t LaunchMixed(const KernelParams& params, cudaStream_t stream) {
+  return LaunchPart(params, hopper::Part::kMixed, stream);
+}
+
 }  // namespace
 
-const KernelFamily kHopperFamily = {"hopper", Supports, GetTileShape, Launch};
+const KernelFamily kHopperFamily = {"hopper", Supports, GetTileShape, Launch,
+                                    LaunchMixed};
 
 }  // namespace interleave::attention

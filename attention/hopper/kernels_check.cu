@@ -48,6 +48,7 @@ struct Case {
   float softcap = 0.0f;
   bool sinks = false;
   int split = INT32_MAX;  // keys, rounded up to the role's key tile
+  bool split_decodes_only = false;
   float scale = 0.0f;
 };
 
@@ -389,8 +390,11 @@ class Problem {
   }
 
   void Launch(cudaStream_t stream = nullptr) {
+    if (mixed) {
+      CHECK_CUDA(kHopperFamily.launch_mixed(params_, stream));
+    }
     for (int r = 0; r < kNumRoles; ++r) {
-      if (host_items_[r].empty()) continue;
+      if (mixed || host_items_[r].empty()) continue;
       CHECK_CUDA(kHopperFamily.launch(params_, static_cast<Role>(r), stream));
     }
     if (!host_combines_.empty()) {
@@ -398,6 +402,18 @@ class Problem {
           <<<1024, c_.head_dim, 0, stream>>>(params_, host_combines_.size());
       CHECK_CUDA(cudaGetLastError());
     }
+  }
+
+  bool mixed = false;  // both roles in one launch
+
+  // Relative and largest error, for both ways to launch.
+  bool CheckBoth(const char* name) {
+    const bool apart = Check(name);
+    mixed = true;
+    FillNan<<<1024, 256>>>(out_->data, out_->count);
+    FillNan<<<1024, 256>>>(lse_->data, lse_->count);
+    FillNan<<<64, 256>>>(partial_out_->data, partial_out_->count);
+    return Check((std::string(name) + " mixed").c_str()) && apart;
   }
 
   // Relative and largest error.
@@ -427,7 +443,7 @@ class Problem {
         host[0] == 0 ? 0 : std::sqrt(host[0] / std::max(host[1], 1e-30));
     const double limit = c_.dtype == DataType::kBFloat16 ? 6e-3 : 1e-3;
     const bool ok = relative < limit && largest[1] < 3e-3;
-    std::printf("%s %-34s rel %.2e max %.2e lse max %.2e items %zu+%zu\n",
+    std::printf("%s %-40s rel %.2e max %.2e lse max %.2e items %zu+%zu\n",
                 ok ? "ok   " : "WRONG", name, relative, largest[0], largest[1],
                 host_items_[0].size(), host_items_[1].size());
     std::fflush(stdout);
@@ -465,7 +481,9 @@ class Problem {
       const TileShape tile =
           kHopperFamily.tile_shape(shape, static_cast<Role>(role), {});
       const int64_t split =
-          (int64_t{c_.split} + tile.kv - 1) / tile.kv * tile.kv;
+          role == 0 && c_.split_decodes_only
+              ? int64_t{INT32_MAX}
+              : (int64_t{c_.split} + tile.kv - 1) / tile.kv * tile.kv;
       for (int row = 0; row < rows; row += tile.rows) {
         const int count = std::min(tile.rows, rows - row);
         const int64_t shift = s.k_len - s.q_len;
@@ -529,8 +547,8 @@ bool CheckCase(const Case& c, const char* name) {
   static uint64_t seed = std::random_device()();
   ++seed;
   return c.dtype == DataType::kBFloat16
-             ? Problem<__nv_bfloat16>(c, seed).Check(name)
-             : Problem<__half>(c, seed).Check(name);
+             ? Problem<__nv_bfloat16>(c, seed).CheckBoth(name)
+             : Problem<__half>(c, seed).CheckBoth(name);
 }
 
 bool CheckAll() {
@@ -644,6 +662,39 @@ void TimePrefill() {
   }
 }
 
+// A chunk behind `len` keys of its own, and `batch` decodes of `len` keys.
+void TimeOneMixed(int page, int chunk, int batch, int len) {
+  Case c;
+  c.page = page;
+  c.split = 2048;
+  c.split_decodes_only = true;
+  double us[3], alone[3];
+  for (int part = 0; part < 3; ++part) {  // chunk, decodes, both
+    c.q_lens.clear();
+    c.k_lens.clear();
+    if (part != 1) {
+      c.q_lens.push_back(chunk);
+      c.k_lens.push_back(len + chunk);
+    }
+    if (part != 0) {
+      c.q_lens.insert(c.q_lens.end(), batch, 1);
+      c.k_lens.insert(c.k_lens.end(), batch, len);
+    }
+    Problem<__nv_bfloat16> problem(c, 1);
+    us[part] = problem.Time(7);
+    problem.mixed = true;
+    alone[part] = problem.Time(7);
+    if (part == 2) {
+      std::printf(
+          "mixed page %d chunk %d, %d decodes of %d: chunk %.1f (%.1f by the "
+          "mixed kernel) decodes %.1f (%.1f) two launches %.1f one %.1f us\n",
+          page, chunk, batch, len, us[0], alone[0], us[1], alone[1], us[2],
+          alone[2]);
+      std::fflush(stdout);
+    }
+  }
+}
+
 double TimeOneDecode(int page, int batch, int len, int d, int split) {
   Case c;
   c.q_lens = std::vector<int>(batch, 1);
@@ -727,7 +778,11 @@ int Main(int argc, char** argv) {
     if (what == "check") ok = CheckAll() && ok;
     if (what == "prefill") TimePrefill();
     if (what == "decode") TimeDecode();
-    int causal, page, len, d, batch, split;
+    int causal, page, len, d, batch, split, chunk;
+    if (std::sscanf(argv[i], "mixed:%d,%d,%d,%d", &page, &chunk, &batch,
+                    &len) == 4) {
+      TimeOneMixed(page, chunk, batch, len);
+    }
     if (std::sscanf(argv[i], "prefill:%d,%d,%d,%d", &causal, &page, &len, &d) ==
         4) {
       TimeOnePrefill(causal, page, len, d);

@@ -26,11 +26,13 @@ __global__ void __launch_bounds__((Prefill<T, kHeadDim, kKeyTile>::kThreads), 1)
 template <typename T, int kHeadDim, int kKeys, int kRing, int kWarps,
           int kBlocks>
 __global__ void __launch_bounds__(32 * kWarps, kBlocks)
-    DecodeKernel(const __grid_constant__ KernelParams params) {
+    DecodeKernel(const __grid_constant__ KernelParams params,
+                 const __grid_constant__ DecodeTeam team) {
   using Group = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ int ticket;
-  DecodeTickets tickets(params, &ticket);
+  AllowNextLaunch();
+  DecodeTickets tickets(params, team, &ticket);
   DecodeTile tile;
   if (tickets.First(&tile)) {
     Group::Run(params, tile, tickets, shared,
@@ -38,35 +40,79 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks)
                threadIdx.x);
   }
   tickets.Leave();
+  if (team.follows) AwaitEarlierLaunch();
+}
+
+// beside_previous: start while the launch before, which allows it, still runs.
+template <typename... Parameters>
+cudaError_t LaunchKernel(void (*kernel)(Parameters...), int blocks, int threads,
+                         int shared_bytes, bool beside_previous,
+                         cudaStream_t stream, const Parameters&... parameters) {
+  const cudaError_t error = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (error != cudaSuccess) return error;
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = beside_previous ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, parameters...);
 }
 
 template <typename T, int kHeadDim, int kKeyTile>
-cudaError_t LaunchPrefill(const KernelParams& params, cudaStream_t stream) {
-  using Role = Prefill<T, kHeadDim, kKeyTile>;
-  auto* kernel = PrefillKernel<T, kHeadDim, kKeyTile>;
+cudaError_t LaunchPrefill(const KernelParams& params, bool beside_previous,
+                          cudaStream_t stream) {
+  using Tiles = Prefill<T, kHeadDim, kKeyTile>;
   PrefillMaps maps;
-  cudaError_t error = MakePrefillMaps(params, kKeyTile, &maps);
+  const cudaError_t error = MakePrefillMaps(params, kKeyTile, &maps);
   if (error != cudaSuccess) return error;
-  error = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Role::kSharedBytes);
-  if (error != cudaSuccess) return error;
-  kernel<<<params.num_sms, Role::kThreads, Role::kSharedBytes, stream>>>(params,
-                                                                         maps);
-  return cudaGetLastError();
+  return LaunchKernel(PrefillKernel<T, kHeadDim, kKeyTile>, params.num_sms,
+                      Tiles::kThreads, Tiles::kSharedBytes, beside_previous,
+                      stream, params, maps);
 }
 
 template <typename T, int kHeadDim, int kKeys, int kRing, int kWarps,
           int kBlocks>
-cudaError_t LaunchDecode(const KernelParams& params, cudaStream_t stream) {
+cudaError_t LaunchDecode(const KernelParams& params, int32_t blocks,
+                         const DecodeTeam& team, cudaStream_t stream) {
   using Group = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
-  constexpr int kSharedBytes = Group::kRingBytes + Group::kMergeBytes;
-  auto* kernel = DecodeKernel<T, kHeadDim, kKeys, kRing, kWarps, kBlocks>;
-  const cudaError_t error = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  return LaunchKernel(DecodeKernel<T, kHeadDim, kKeys, kRing, kWarps, kBlocks>,
+                      blocks, Group::kThreads,
+                      Group::kRingBytes + Group::kMergeBytes, team.follows,
+                      stream, params, team);
+}
+
+// Decodes alone, kBlocks blocks a multiprocessor.
+template <typename T, int kHeadDim, int kKeys, int kRing, int kWarps,
+          int kBlocks>
+cudaError_t LaunchDecode(const KernelParams& params, cudaStream_t stream) {
+  const int32_t blocks = params.num_sms * kBlocks;
+  return LaunchDecode<T, kHeadDim, kKeys, kRing, kWarps, kBlocks>(
+      params, blocks, {blocks, blocks, false}, stream);
+}
+
+// Both roles side by side, in three launches that overlap: decodes on a part of
+// the device that nearly saturates memory, by blocks that leave no room for
+// another on their multiprocessor; prefill tiles on the rest, and on what the
+// decodes leave; decodes where the prefill tiles ended first.
+template <typename T, int kHeadDim, int kKeyTile, int kKeys, int kRing,
+          int kWarps>
+cudaError_t LaunchSideBySide(const KernelParams& params, cudaStream_t stream) {
+  const int32_t first = DecodeSmsBesidePrefill(params.num_sms);
+  DecodeTeam team = {first, params.num_sms, false};
+  cudaError_t error = LaunchDecode<T, kHeadDim, kKeys, kRing, kWarps, 1>(
+      params, first, team, stream);
   if (error != cudaSuccess) return error;
-  kernel<<<params.num_sms * kBlocks, Group::kThreads, kSharedBytes, stream>>>(
-      params);
-  return cudaGetLastError();
+  error = LaunchPrefill<T, kHeadDim, kKeyTile>(params, true, stream);
+  if (error != cudaSuccess) return error;
+  team.follows = true;
+  return LaunchDecode<T, kHeadDim, kKeys, kRing, kWarps, 1>(
+      params, params.num_sms - first, team, stream);
 }
 
 }  // namespace interleave::attention::hopper

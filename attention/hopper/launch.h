@@ -11,7 +11,10 @@
 
 namespace interleave::attention::hopper {
 
-// Keys of one tile of the prefill kernel for a head_dim.
+// Packed rows and keys of one tile of the prefill kernel for a head_dim.
+constexpr int32_t PrefillTileRows(int32_t head_dim) {
+  return head_dim == 64 ? 192 : 128;
+}
 constexpr int32_t PrefillKeyTile(int32_t head_dim) {
   return head_dim == 256 ? 80 : 128;
 }
@@ -23,11 +26,19 @@ constexpr int32_t DecodeBlocksPerSm(int32_t head_dim) {
   return head_dim == 256 ? 1 : 2;
 }
 
-cudaError_t LaunchHeadDim64(const KernelParams& params, Role role,
+// Multiprocessors that take decodes while others take prefill tiles.
+constexpr int32_t DecodeSmsBesidePrefill(int32_t num_sms) {
+  return num_sms - num_sms / 2;
+}
+
+// What one launch computes of a schedule.
+enum class Part { kPrefill, kDecode, kMixed };
+
+cudaError_t LaunchHeadDim64(const KernelParams& params, Part part,
                             cudaStream_t stream);
-cudaError_t LaunchHeadDim128(const KernelParams& params, Role role,
+cudaError_t LaunchHeadDim128(const KernelParams& params, Part part,
                              cudaStream_t stream);
-cudaError_t LaunchHeadDim256(const KernelParams& params, Role role,
+cudaError_t LaunchHeadDim256(const KernelParams& params, Part part,
                              cudaStream_t stream);
 
 }  // namespace interleave::attention::hopper

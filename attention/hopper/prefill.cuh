@@ -1,15 +1,17 @@
-// The prefill role: tiles of 128 packed rows against keys and values that stay
-// in pages (or contiguous), on the warpgroup tensor-core instructions.
+// The prefill role: tiles of 128 or 192 packed rows against keys and values
+// that stay in pages (or contiguous), on the warpgroup tensor-core
+// instructions.
 //
-// One producer warpgroup and two consumer warpgroups of 64 rows each. Of the
-// producer, warp 1 takes work items and publishes them, warp 0 copies K and V
-// by the bulk copy engine, in boxes that never straddle a page, and warps 2 and
-// 3 copy Q. Page sizes that no box fits are gathered by cp.async of all four. K
-// and V have two stages each in shared memory, with full and empty barriers.
+// One producer warpgroup and two or three consumer warpgroups of 64 rows each.
+// Of the producer, warp 1 takes work items and publishes them, warp 0 copies K
+// and V by the bulk copy engine, in boxes that never straddle a page, and warps
+// 2 and 3 copy Q. Page sizes that no box fits are gathered by cp.async of all
+// four. K and V have two stages each in shared memory, with full and empty
+// barriers.
 //
 // Consumers walk key tiles from the last to the first. For each they issue
 // S(n) = Q K(n)^T and, behind it, O += P(n + 1) V(n + 1), so that the softmax
-// of one tile runs under the product of the one before; the two warpgroups take
+// of one tile runs under the product of the one before; the warpgroups take
 // turns to issue, so that one's softmax also runs under the other's products.
 // This overlap is that of FlashAttention-3 (Shah et al., 2024, section 3).
 
@@ -18,6 +20,7 @@
 
 #include <cstdint>
 
+#include "attention/hopper/launch.h"
 #include "attention/hopper/primitives.cuh"
 #include "attention/hopper/softmax.cuh"
 #include "attention/hopper/tensor_maps.h"
@@ -50,7 +53,7 @@ struct alignas(16) PrefillTile {
 
 template <typename T, int kHeadDim, int kKeyTile>
 struct PrefillShared {
-  static constexpr int kRows = 128;
+  static constexpr int kRows = PrefillTileRows(kHeadDim);
   // The next tile's queries arrive while a tile is computed, if they fit.
   static constexpr int kQueryStages =
       (2 * kRows + 2 * kStages * kKeyTile) * kHeadDim * 2 <= 220 * 1024 ? 2 : 1;
@@ -81,10 +84,10 @@ struct RingCursor {
   }
 };
 
-// Names of hardware barriers: the consumer warpgroups' turns (1 and 2), and one
-// inside each of them (3 and 4).
+// Names of hardware barriers: the consumer warpgroups' turns (1 to 3), and one
+// inside each of them (4 to 6).
 constexpr int kTurnBarrier = 1;
-constexpr int kInnerBarrier = 3;
+constexpr int kInnerBarrier = 4;
 
 template <typename T, int kHeadDim, int kKeyTile>
 class Prefill {
@@ -106,10 +109,11 @@ class Prefill {
     Shared& shared = *reinterpret_cast<Shared*>(
         (reinterpret_cast<uintptr_t>(raw) + 1023) & ~uintptr_t{1023});
     const int warpgroup = Uniform(threadIdx.x / kWarpgroup);
+    AllowNextLaunch();
     if (threadIdx.x == 0) InitBarriers(maps, shared);
     __syncthreads();
     if (warpgroup == 0) {
-      LowerRegisters<40>();
+      LowerRegisters<kConsumers == 2 ? 40 : 32>();
       const int warp =
           __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
       if (maps.box_rows == 0) {
@@ -122,7 +126,7 @@ class Prefill {
         ProduceQueries(params, shared, warp);
       }
     } else {
-      RaiseRegisters<232>();
+      RaiseRegisters<kConsumers == 2 ? 232 : 160>();
       Consume(params, maps.box_rows == 0, shared, warpgroup - 1);
     }
   }
@@ -473,7 +477,7 @@ class Prefill {
   }
 
   // Zeroes the rows of V outside [begin, end): a weight of zero does not cancel
-  // a NaN. Both warpgroups write the same zeros; each waits for its own.
+  // a NaN. All warpgroups write the same zeros; each waits for its own.
   static __device__ __forceinline__ void ClearValues(T* v, int begin, int end,
                                                      int consumer) {
     const int thread = threadIdx.x % kWarpgroup;
@@ -500,9 +504,12 @@ class Prefill {
     QueryCursor q_cursor;
     const int warp = (threadIdx.x % kWarpgroup) / 32;
     const int lane = threadIdx.x % 32;
+    const int next_consumer = consumer + 1 == kConsumers ? 0 : consumer + 1;
     const int my_row = consumer * 64 + warp * 16 + lane / 4;
     // The first warpgroup has the first turn.
-    if (consumer == 1) NamedBarrierArrive(kTurnBarrier, 2 * kWarpgroup);
+    if (consumer == kConsumers - 1) {
+      NamedBarrierArrive(kTurnBarrier, 2 * kWarpgroup);
+    }
     while (reader.Next(shared, &tile)) {
       RowState rows;
       float o[kOutputs];
@@ -533,10 +540,17 @@ class Prefill {
         if (limits.Cuts(last * kKeyTile, kKeyTile)) {
           limits.Apply(s, last * kKeyTile + 2 * (lane % 4));
         }
-        rows.Update(s, transform.scale_log2());
-        PackWeights(s, p);
+        float rescale[2];
+        rows.Update(s, transform.scale_log2(), rescale);
+        bool rescales = false;  // O is still zero
 
+        // Products of weights and values end, and weights are packed, at the
+        // loop's top: the assembler moves a wait up over arithmetic, but not
+        // over the loop's end, and the softmax is to run beside the products.
+#pragma unroll 1
         for (int n = last - 1; n >= first; --n) {
+          FinishOutputs(shared, v_cursor, n + 1 < last, rescales, rescale, o);
+          PackWeights(s, p);
           BarrierWait(&shared.k_full[k_cursor.slot], k_cursor.phase);
           if (gathered) FenceAsyncProxy();
           NamedBarrierSync(kTurnBarrier + consumer, 2 * kWarpgroup);
@@ -547,7 +561,7 @@ class Prefill {
           WgmmaFence();
           IssueOutputs(o, p, SharedAddress(shared.v[v_cursor.slot]));
           WgmmaCommit();
-          NamedBarrierArrive(kTurnBarrier + (consumer ^ 1), 2 * kWarpgroup);
+          NamedBarrierArrive(kTurnBarrier + next_consumer, 2 * kWarpgroup);
           WgmmaWait<1>();
           PinRegisters(s);
           Release(&shared.k_empty[k_cursor.slot]);
@@ -556,17 +570,12 @@ class Prefill {
           if (limits.Cuts(n * kKeyTile, kKeyTile)) {
             limits.Apply(s, n * kKeyTile + 2 * (lane % 4));
           }
-          float rescale[2];
-          const bool rescales = rows.Update(s, transform.scale_log2(), rescale);
-          WgmmaWait<0>();
-          PinRegisters(o);
-          Release(&shared.v_empty[v_cursor.slot]);
-          v_cursor.Advance();
-          PackWeights(s, p);
-          if (rescales) Rescale(o, rescale);
+          rescales = rows.Update(s, transform.scale_log2(), rescale);
         }
         Release(&shared.q_empty[q_cursor.slot]);
         q_cursor.Advance();
+        FinishOutputs(shared, v_cursor, first < last, rescales, rescale, o);
+        PackWeights(s, p);
         AwaitValues(tile, gathered, shared, v_cursor, first, consumer);
         WgmmaFence();
         IssueOutputs(o, p, SharedAddress(shared.v[v_cursor.slot]));
@@ -594,6 +603,20 @@ class Prefill {
     if (begin > 0 || end < kKeyTile) {
       ClearValues(shared.v[cursor.slot], begin, end, consumer);
     }
+  }
+
+  // Waits for the products with the values at the cursor, if some are in
+  // flight, gives the values' stage back and rescales their sums.
+  static __device__ __forceinline__ void FinishOutputs(
+      Shared& shared, RingCursor<kStages>& cursor, bool in_flight,
+      bool rescales, const float (&rescale)[2], float (&o)[kOutputs]) {
+    WgmmaWait<0>();
+    PinRegisters(o);
+    if (in_flight) {
+      Release(&shared.v_empty[cursor.slot]);
+      cursor.Advance();
+    }
+    if (rescales) Rescale(o, rescale);
   }
 
   static __device__ __forceinline__ void Rescale(float (&o)[kOutputs],
