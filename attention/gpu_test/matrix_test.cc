@@ -1,6 +1,7 @@
 // The random matrix: every feature in every mix, against the oracle, with fresh
 // inputs in every run. Environment: ATTENTION_CASES (default 300),
-// ATTENTION_SEED (default: the clock), ATTENTION_PORTABLE=1 (no other kernels).
+// ATTENTION_SEED (default: the clock), ATTENTION_PORTABLE=1 (no other kernels),
+// ATTENTION_SECONDS (stop early; the number of cases is printed).
 
 #include <algorithm>
 #include <chrono>
@@ -53,7 +54,14 @@ TEST(MatrixTest, AgreesWithTheOracle) {
   int failures = 0;
   double worst_ratio = 0;
   double worst_lse = 0;
-  for (int64_t i = 0; i < cases && failures < 10; ++i) {
+  const int64_t seconds = FromEnvironment("ATTENTION_SECONDS", 1 << 30);
+  const auto begin = std::chrono::steady_clock::now();
+  int64_t done = 0;
+  for (int64_t i = 0; i < cases && failures < 10; ++i, ++done) {
+    if (std::chrono::steady_clock::now() - begin >
+        std::chrono::seconds(seconds)) {
+      break;
+    }
     arena.Reset();
     CaseSpec spec = RandomSpec(random);
     if (portable) spec.kernels = KernelChoice::kPortable;
@@ -81,6 +89,7 @@ TEST(MatrixTest, AgreesWithTheOracle) {
       worst_lse = std::max(worst_lse, verdict.lse_error);
     }
   }
+  std::printf("%lld cases done\n", static_cast<long long>(done));
   std::printf(
       "worst error %.3f of the 16-bit computation's where that is above a unit "
       "in the last place; %lld cases above 2 within a unit; worst lse error "

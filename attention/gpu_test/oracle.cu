@@ -145,6 +145,7 @@ __global__ void __launch_bounds__(kOracleThreads)
   __shared__ double query[kMaxHeadDim];
   __shared__ double scratch[kOracleThreads];
   __shared__ double weights[2][kChunk];
+  __shared__ const uint16_t* values[kChunk];
   const AttentionShape& shape = call.shape;
   const int64_t t = blockIdx.x / shape.num_heads;
   const int head = blockIdx.x % shape.num_heads;
@@ -216,18 +217,19 @@ __global__ void __launch_bounds__(kOracleThreads)
     const int64_t left = end - base;
     const int count = left < kChunk ? left : kChunk;
     for (int i = tid; i < count; i += kOracleThreads) {
-      const Logits x = LogitOf(call, scale, query,
-                               FindKey(call, s, owner, base + i, kv_head).k);
+      const Pointers key = FindKey(call, s, owner, base + i, kv_head);
+      const Logits x = LogitOf(call, scale, query, key.k);
+      values[i] = key.v;
       weights[0][i] = exp(x.exact - top[0]) / sum[0];
       weights[1][i] = Rounded(shape.dtype, exp(x.rounded - top[1]) / sum[1]);
     }
     __syncthreads();
-    for (int i = 0; i < count; ++i) {
-      const uint16_t* v = FindKey(call, s, owner, base + i, kv_head).v;
-      for (int half = 0; half < 2; ++half) {
-        const int d = tid + half * kOracleThreads;
-        if (d >= shape.head_dim) continue;
-        const double value = Value(shape.dtype, v[d]);
+    for (int half = 0; half < 2; ++half) {
+      const int d = tid + half * kOracleThreads;
+      if (d >= shape.head_dim) continue;
+#pragma unroll 8
+      for (int i = 0; i < count; ++i) {
+        const double value = Value(shape.dtype, values[i][d]);
         out[0][half] += weights[0][i] * value;
         out[1][half] += weights[1][i] * value;
       }
@@ -370,7 +372,7 @@ __global__ void NaiveAppendKernel(const AttentionShape shape,
   const int32_t b = blockIdx.x;
   const SequenceInfo s = ReadSequence(lengths, b);
   const int elements = shape.num_kv_heads * shape.head_dim;
-  for (int t = 0; t < s.new_len; ++t) {
+  for (int t = blockIdx.y; t < s.new_len; t += gridDim.y) {
     const int64_t position = int64_t{s.append_pos} + t;
     const int64_t block =
         table.data[b * table.row_stride + position / cache.block_size];
@@ -476,7 +478,7 @@ cudaError_t LaunchNaiveAppend(const AttentionShape& shape, const KvCache& cache,
                               const RawLengths& lengths,
                               const AppendInput& append, cudaStream_t stream) {
   if (lengths.batch == 0) return cudaSuccess;
-  NaiveAppendKernel<<<lengths.batch, kFillThreads, 0, stream>>>(
+  NaiveAppendKernel<<<dim3(lengths.batch, 64), kFillThreads, 0, stream>>>(
       shape, cache, table, lengths, append);
   return cudaGetLastError();
 }

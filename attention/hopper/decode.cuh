@@ -450,13 +450,14 @@ struct DecodeTeam {
 // Decode items of a launch by tickets, one ahead.
 class DecodeTickets {
  public:
-  // slot: shared memory for one int.
+  // slots: shared memory for two ints, used in turn: a thread may publish the
+  // next ticket while others have yet to collect this one.
   __device__ __forceinline__ DecodeTickets(const KernelParams& params,
-                                           const DecodeTeam& team, int* slot)
+                                           const DecodeTeam& team, int* slots)
       : params_(params),
         team_(team),
         count_(params.schedule.header->num_items[kRole]),
-        slot_(slot) {}
+        slots_(slots) {}
 
   // The block's first tile; its ticket is the block's index in a launch that
   // starts first.
@@ -466,7 +467,7 @@ class DecodeTickets {
       Draw();
       Publish();
       __syncthreads();
-      index = *slot_;
+      index = slots_[turn_];
       __syncthreads();
     }
     if (index >= count_) return false;
@@ -488,10 +489,11 @@ class DecodeTickets {
   }
 
   __device__ __forceinline__ void Publish() {
-    if (threadIdx.x == 0) *slot_ = drawn_;
+    if (threadIdx.x == 0) slots_[turn_] = drawn_;
   }
   __device__ __forceinline__ void Collect() {
-    next_ = *slot_;
+    next_ = slots_[turn_];
+    turn_ ^= 1;
     known_ = true;
   }
 
@@ -539,7 +541,8 @@ class DecodeTickets {
   const KernelParams& params_;
   const DecodeTeam& team_;
   const int count_;
-  int* slot_;
+  int* slots_;
+  int turn_ = 0;
   int drawn_ = 0;
   int next_ = 0;
   bool known_ = false;

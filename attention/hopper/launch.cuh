@@ -30,9 +30,9 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks)
                  const __grid_constant__ DecodeTeam team) {
   using Group = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
   extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ int ticket;
+  __shared__ int slots[2];
   AllowNextLaunch();
-  DecodeTickets tickets(params, team, &ticket);
+  DecodeTickets tickets(params, team, slots);
   DecodeTile tile;
   if (tickets.First(&tile)) {
     Group::Run(params, tile, tickets, shared,
