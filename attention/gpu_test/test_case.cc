@@ -173,7 +173,7 @@ CaseSpec RandomSpec(std::mt19937_64& random) {
     spec.k_lens.push_back(k);
     spec.new_lens.push_back(pick({0, 1, 1, 2, 5, 33}));
   }
-  while (OracleWork(spec) > 60'000'000) {
+  while (OracleWork(spec) > 100'000'000) {
     // Halve the largest sequence.
     size_t most = 0;
     int64_t most_work = -1;
@@ -186,8 +186,12 @@ CaseSpec RandomSpec(std::mt19937_64& random) {
     }
     if (spec.q_lens[most] > 1) {
       spec.q_lens[most] /= 2;
-    } else {
+    } else if (spec.k_lens[most] > 1) {
       spec.k_lens[most] /= 2;
+    } else {
+      spec.q_lens.pop_back();
+      spec.k_lens.pop_back();
+      spec.new_lens.pop_back();
     }
   }
   return spec;
