@@ -149,7 +149,7 @@ class Prefill {
     }
     for (int s = 0; s < kTicketSlots; ++s) {
       BarrierInit(&shared.ticket_full[s], 1);
-      BarrierInit(&shared.ticket_empty[s], kConsumerWarps + 3);
+      BarrierInit(&shared.ticket_empty[s], 32 * (kConsumerWarps + 3));
     }
     BarrierInitFence();
     if (maps.box_rows != 0) {
@@ -236,10 +236,8 @@ class Prefill {
       tile->kv_end = Uniform(tile->kv_end);
       tile->k_len = Uniform(tile->k_len);
       tile->row_count = Uniform(tile->row_count);
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) {
-        BarrierArrive(&shared.ticket_empty[cursor_.slot]);
-      }
+      // Each thread for its own reads, which race detectors can follow.
+      BarrierArrive(&shared.ticket_empty[cursor_.slot]);
       cursor_.Advance();
       return tile->row_count >= 0;
     }
