@@ -346,9 +346,7 @@ void EngineState::Commit(const IterationPlan& plan, CommittedBatch& batch) {
   }
 }
 
-void EngineState::CommitDecodeAll() {
-  const BoundaryGroup& group = boundary_[BoundaryClass(decode_iterations_)];
-  if (group.sequences.empty()) return;
+void EngineState::GrowGroup(const BoundaryGroup& group) {
   const bool grown = cache_->GrowByOneBlock(group.sequences);
   CHECK(grown && "a valid plan ran out of blocks");
 }
@@ -430,11 +428,7 @@ void EngineState::GrowForPiece(const IterationPlan::Piece& piece,
   }
 }
 
-void EngineState::AdvanceSteady() {
-  kv_tokens_squared_ += 2 * kv_tokens_ + num_steady_;
-  kv_tokens_ += num_steady_;
-  ++decode_iterations_;
-  if (!prefix_caching_) return;
+void EngineState::RegisterFilledBlocks() {
   // These have just filled a block: it can be found from now on.
   for (Request* request :
        boundary_[BoundaryClass(decode_iterations_)].requests) {

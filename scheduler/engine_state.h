@@ -202,12 +202,20 @@ class EngineState {
 
   // Blocks for the next decode_all iteration alone: Commit of such a plan.
   // REQUIRES: no loose decode; DecodeAllNeed() blocks are free.
-  void CommitDecodeAll();
+  void CommitDecodeAll() {
+    const BoundaryGroup& group = boundary_[BoundaryClass(decode_iterations_)];
+    if (!group.sequences.empty()) GrowGroup(group);
+  }
 
   // The outcome of a decode_all iteration: every steady request has one more
   // token.  Requests that have all their tokens are still there: see
   // NextFinished.
-  void AdvanceSteady();
+  void AdvanceSteady() {
+    kv_tokens_squared_ += 2 * kv_tokens_ + num_steady_;
+    kv_tokens_ += num_steady_;
+    ++decode_iterations_;
+    if (prefix_caching_) RegisterFilledBlocks();
+  }
 
   // A steady request that has all its tokens, or nullptr.
   Request* NextFinished() {
@@ -268,6 +276,8 @@ class EngineState {
   void LeaveBoundary(Request& request);
   // Takes a running request out of running and of its phase's list.
   void LeaveRunning(Request& request);
+  void GrowGroup(const BoundaryGroup& group);
+  void RegisterFilledBlocks();
   void RegisterComputed(Request& request);
   void ReleaseBlocks(Request& request);
   absl::Status ValidatePiece(const IterationPlan& plan,

@@ -90,6 +90,7 @@ Replica::Replica(const Options& options, std::unique_ptr<EngineState> state,
       workload_(*workload),
       sink_(sink),
       token_budget_(policy_->TokenBudget(options.engine.limits)),
+      needs_longest_(executor_->NeedsKvTokensMax()),
       history_prune_size_(kMinPruneSize) {}
 
 void Replica::Deliver(RequestSpec spec) {
@@ -239,7 +240,7 @@ DecodeGroup Replica::SteadyGroup() const {
   group.count = state_->num_steady();
   group.kv_tokens = state_->steady_kv_tokens();
   group.kv_tokens_squared = state_->steady_kv_tokens_squared();
-  if (executor_->NeedsKvTokensMax()) {
+  if (needs_longest_) {
     group.kv_tokens_max = state_->longest_steady_kv_tokens();
   }
   return group;
@@ -317,26 +318,52 @@ bool Replica::StartRepeated(SimTime now) {
 }
 
 void Replica::RunAhead(SimTime horizon) {
-  size_t used = kLookahead;
   const int64_t last = state_->next_finish_iteration();
+  const int64_t first = state_->decode_iterations();
+  const int64_t running = state_->running().size();
+  // Nobody joins or leaves before the end, so the longest gap of this stretch
+  // stands for all its gaps in the history.
+  SimDuration longest;
+  const bool records = sink_ != nullptr;
+  size_t used = kLookahead;
   while (end_ < horizon && state_->decode_iterations() < last &&
          state_->SteadyNeedAt(state_->decode_iterations() + 1) <=
              state_->cache().free_blocks()) {
-    CompleteDecodes();
-    RecordIteration();
-    state_->CommitDecodeAll();
-    shape_.decode = SteadyGroup();
-    if (used == kLookahead) {
-      if (!executor_->Foresee(shape_.decode, absl::MakeSpan(foreseen_))) {
-        CHECK(false && "an executor that foresaw one iteration must go on");
-      }
-      used = 0;
+    if (records || state_->decode_iterations() == first) {
+      // The first one may have fresh requests, or follow other iterations.
+      CompleteDecodes();
+      RecordIteration();
+    } else {
+      const SimDuration length = end_ - start_;
+      Hash(static_cast<uint64_t>(end_.nanos()));
+      ++iteration_;
+      metrics_.AddDecodeIteration(length, timing_.host, shape_.decode.count,
+                                  shape_.decode.kv_tokens, running,
+                                  state_->cache().used_blocks());
+      longest = std::max(longest, length);
+      last_decode_end_ = end_;
+      state_->AdvanceSteady();
     }
-    timing_.device = timing_.predicted = timing_.decodes_alone =
-        foreseen_[used++];
-    start_ = end_;
-    end_ = start_ + timing_.device + timing_.host;
+    StartNextDecodes(used);
   }
+  if (longest > SimDuration::Zero()) {
+    history_.Push(state_->decode_iterations() - 1, longest);
+  }
+}
+
+void Replica::StartNextDecodes(size_t& used) {
+  state_->CommitDecodeAll();
+  shape_.decode = SteadyGroup();
+  if (used == kLookahead) {
+    const bool foreseen =
+        executor_->Foresee(shape_.decode, absl::MakeSpan(foreseen_));
+    CHECK(foreseen && "an executor that foresaw one iteration must go on");
+    used = 0;
+  }
+  timing_.device = timing_.predicted = timing_.decodes_alone =
+      foreseen_[used++];
+  start_ = end_;
+  end_ = start_ + timing_.device + timing_.host;
 }
 
 // ---- Completing an iteration ----

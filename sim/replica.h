@@ -110,6 +110,7 @@ class Replica final : private scheduler::IterationPredictor {
   bool MayRepeat() const;
   bool HitsMayChange() const;
   void RunAhead(SimTime horizon);
+  void StartNextDecodes(size_t& used);
   bool StartRepeated(SimTime now);
 
   void CompleteDecodes();
@@ -133,6 +134,7 @@ class Replica final : private scheduler::IterationPredictor {
   Workload& workload_;
   RecordSink* const sink_;
   const int64_t token_budget_;
+  const bool needs_longest_;
 
   // Arrived during the iteration in flight, where planning runs ahead of it.
   std::deque<scheduler::RequestSpec> arrived_;

@@ -162,6 +162,24 @@ class Metrics {
     if (record.prefill_tokens != 0) ++prefill_iterations_;
   }
 
+  // AddGap and AddIteration of an iteration of decodes alone that follows the
+  // one before at once: `decodes` gaps as long as itself.  On the path of every
+  // fast-forwarded iteration.
+  void AddDecodeIteration(SimDuration length, SimDuration host, int64_t decodes,
+                          int64_t decode_kv_tokens, int64_t running,
+                          int64_t used_blocks) {
+    const double ns = static_cast<double>(length.nanos());
+    tbt_.Add(length, decodes);
+    ledger_.own_work += static_cast<double>(decodes) * ns;
+    ++iterations_;
+    busy_ += length;
+    host_ += host;
+    running_time_ += ns * static_cast<double>(running);
+    block_time_ += ns * static_cast<double>(used_blocks);
+    decode_tokens_ += decodes;
+    decode_kv_tokens_ += decode_kv_tokens;
+  }
+
   // Query-key pairs of a prompt chunk, for MFU.
   void AddPrefillPairs(int64_t query_tokens, int64_t context_tokens) {
     prefill_pairs_ +=
