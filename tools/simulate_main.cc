@@ -157,6 +157,13 @@ void PrintNotices(const std::vector<sim::RunResult>& results,
       if (told.insert(notice).second) err << "note: " << notice << "\n";
     }
   }
+  const bool alike =
+      std::all_of(results.begin(), results.end(), [&](const auto& result) {
+        return result.fingerprint == results[0].fingerprint;
+      });
+  if (results.size() > 1 && alike) {
+    err << "note: all seeds gave the same run, since nothing in it is random\n";
+  }
 }
 
 absl::StatusOr<std::unique_ptr<sim::OutputFolder>> OpenFolder(

@@ -213,6 +213,14 @@ TEST_F(SimulateMainTest, SeveralSeeds) {
             Read(Path("two/requests.csv")));
 }
 
+TEST_F(SimulateMainTest, SaysWhereSeedsChangeNothing) {
+  const Outcome outcome = Simulate(
+      {Trace(std::string(kAzure) + "2023-11-16 18:15:46,10,2\n"), "--seeds=2"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("all seeds gave the same run"));
+  EXPECT_EQ(SimulateSmall({"--seeds=2"}).err, "");
+}
+
 TEST_F(SimulateMainTest, PrefixesOfATraceAreFound) {
   const std::string trace = Trace(
       "arrival_s,prompt_tokens,output_tokens,prefix_id,prefix_tokens\n"

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -19,7 +20,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "base/status_macros.h"
 
 namespace interleave::sim {
@@ -164,7 +164,7 @@ absl::StatusOr<OutputFile*> OutputFolder::AddFile(absl::string_view name) {
   ASSIGN_OR_RETURN(
       std::unique_ptr<OutputFile> file,
       OutputFile::Open(path.string(), absl::StrCat(path_, "/", name)));
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   files_.push_back(std::move(file));
   return files_.back().get();
 }
@@ -178,7 +178,7 @@ absl::Status OutputFolder::AddFile(absl::string_view name,
 
 absl::Status OutputFolder::Commit() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& file : files_) RETURN_IF_ERROR(file->Close());
   }
   RETURN_IF_ERROR(CheckFree(path_, options_.overwrite));

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <mutex>
 #include <ostream>
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace interleave::sim {
@@ -19,13 +19,13 @@ constexpr char kWipe[] = "\r\x1b[K";
 }  // namespace
 
 ProgressBar::~ProgressBar() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (last_drawn_ != absl::InfinitePast()) *out_ << kWipe << std::flush;
 }
 
 void ProgressBar::UpdateAt(double share, absl::Time now) {
   if (out_ == nullptr || now - begin_ < absl::Seconds(1)) return;
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (now - last_drawn_ < absl::Milliseconds(100)) return;
   last_drawn_ = now;
   const double seconds = absl::ToDoubleSeconds(now - begin_);

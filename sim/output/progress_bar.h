@@ -3,10 +3,10 @@
 #ifndef SIM_OUTPUT_PROGRESS_BAR_H_
 #define SIM_OUTPUT_PROGRESS_BAR_H_
 
+#include <mutex>
 #include <ostream>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace interleave::sim {
@@ -30,8 +30,10 @@ class ProgressBar {
  private:
   std::ostream* const out_;
   const absl::Time begin_;
-  absl::Mutex mutex_;
-  absl::Time last_drawn_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // Guards last_drawn_ and out_.  A std::mutex, since ThreadSanitizer does not
+  // see the locks of the system's Abseil.
+  std::mutex mutex_;
+  absl::Time last_drawn_ = absl::InfinitePast();
 };
 
 }  // namespace interleave::sim

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 
