@@ -123,6 +123,7 @@ class BlockPool {
   static constexpr int kRefShift = 2;
   static constexpr uint32_t kOneRef = 1u << kRefShift;
   static constexpr int32_t kHole = -1;
+  static constexpr uint64_t kAhead = 16;
 
   struct State {
     // Index in the ring, of a free block.
@@ -168,6 +169,9 @@ bool BlockPool::AllocateInto(int64_t count, int32_t* out, OnEvict&& on_evict) {
   for (int64_t i = 0; i < count;) {
     const int32_t id = ring[head++ & mask];
     if (ABSL_PREDICT_FALSE(id == kHole)) continue;
+    // This call or a later one will take that block.
+    const int32_t ahead = ring[(head + kAhead) & mask];
+    __builtin_prefetch(states + (ahead == kHole ? 0 : ahead), /*rw=*/1);
     uint32_t& word = states[id].word;
     if (word & kCachedBit) {
       ++num_evictions_;

@@ -131,39 +131,50 @@ void BM_GrowByOneBlock(benchmark::State& state) {
 }
 BENCHMARK(BM_GrowByOneBlock)->Arg(65536)->Arg(1000000);
 
-// Sequences of 75 blocks whose tokens are all different, until the pool is
-// full of cached blocks in random places.
+// The tokens of sequence `list`, all different from those of others.  They are
+// made when they are read, as a simulator does, so that what is measured is the
+// cache's own memory.
+class MadeTokens final : public TokenSource {
+ public:
+  explicit MadeTokens(size_t list)
+      : first_(static_cast<uint32_t>(list) * 4096) {}
+  void Read(int64_t begin, absl::Span<int32_t> out) const override {
+    uint32_t next = first_ + static_cast<uint32_t>(begin);
+    for (int32_t& token : out) {
+      token = static_cast<int32_t>(next++ * 2654435761u >> 1);
+    }
+  }
+
+ private:
+  uint32_t first_;
+};
+
+// Sequences of 75 blocks until the pool is full of cached blocks in random
+// places.
 class FullIndex {
  public:
   explicit FullIndex(int64_t num_blocks)
       : cache_(MakeCache(num_blocks, /*prefix_caching=*/true)) {
     std::mt19937_64 random(1);
     ShuffleCache(*cache_, random);
-    const size_t lists = static_cast<size_t>(num_blocks / kBlocksOfSequence);
-    tokens_.resize(lists * kBlocksOfSequence * kBlockSize);
-    for (int32_t& token : tokens_) token = static_cast<int32_t>(random() >> 33);
-    for (size_t i = 0; i < lists; ++i) {
+    const int64_t lists = num_blocks / kBlocksOfSequence;
+    for (int64_t i = 0; i < lists; ++i) {
       const SequenceId id = cache_->CreateSequence();
       CHECK(cache_->Grow(id, kBlocksOfSequence * kBlockSize));
-      CHECK(cache_->RegisterComputed(id, SpanTokenSource(Tokens(i)),
+      CHECK(cache_->RegisterComputed(id, MadeTokens(static_cast<size_t>(i)),
                                      kBlocksOfSequence * kBlockSize));
       CHECK(cache_->DestroySequence(id));
     }
-    turns_ = Shuffled(static_cast<int64_t>(lists), random);
+    turns_ = Shuffled(lists, random);
   }
 
   KvCacheManager& cache() { return *cache_; }
-  absl::Span<const int32_t> Tokens(size_t list) const {
-    constexpr size_t kTokens = kBlocksOfSequence * kBlockSize;
-    return absl::MakeConstSpan(tokens_).subspan(list * kTokens, kTokens);
-  }
-  size_t Turn(size_t i) const {
-    return static_cast<size_t>(turns_[i % turns_.size()]);
+  MadeTokens Tokens(size_t turn) const {
+    return MadeTokens(static_cast<size_t>(turns_[turn % turns_.size()]));
   }
 
  private:
   std::unique_ptr<KvCacheManager> cache_;
-  std::vector<int32_t> tokens_;
   std::vector<int32_t> turns_;
 };
 
@@ -172,7 +183,7 @@ void BM_FindPrefix(benchmark::State& state) {
   FullIndex full(state.range(0));
   size_t next = 0;
   for (auto _ : state) {
-    const SpanTokenSource source(full.Tokens(full.Turn(next++)));
+    const MadeTokens source = full.Tokens(next++);
     const PrefixHit hit =
         full.cache().FindPrefix(source, kBlocksOfSequence * kBlockSize);
     CHECK_EQ(hit.num_blocks, kBlocksOfSequence - 1);
@@ -188,7 +199,7 @@ void BM_FindPrefixAgain(benchmark::State& state) {
   size_t next = 0;
   for (auto _ : state) {
     const size_t i = next++ % hashes.size();
-    const SpanTokenSource source(full.Tokens(full.Turn(i)));
+    const MadeTokens source = full.Tokens(i);
     const PrefixHit hit = full.cache().FindPrefix(
         source, kBlocksOfSequence * kBlockSize, {}, hashes[i]);
     CHECK_EQ(hit.num_blocks, kBlocksOfSequence - 1);
@@ -203,8 +214,7 @@ void BM_AdmitAndRelease(benchmark::State& state) {
   KvCacheManager& cache = full.cache();
   std::vector<PrefixHit> hits(64);
   for (size_t i = 0; i < hits.size(); ++i) {
-    hits[i] = cache.FindPrefix(SpanTokenSource(full.Tokens(full.Turn(i))),
-                               kBlocksOfSequence * kBlockSize);
+    hits[i] = cache.FindPrefix(full.Tokens(i), kBlocksOfSequence * kBlockSize);
   }
   size_t next = 0;
   for (auto _ : state) {
@@ -227,9 +237,8 @@ void BM_GrowRegisterEvict(benchmark::State& state) {
     const SequenceId id = cache.CreateSequence();
     CHECK(cache.Grow(id, kBlocksOfSequence * kBlockSize));
     ++salt;
-    CHECK(cache.RegisterComputed(
-        id, SpanTokenSource(full.Tokens(full.Turn(next++))),
-        kBlocksOfSequence * kBlockSize, {&salt, 1}));
+    CHECK(cache.RegisterComputed(id, full.Tokens(next++),
+                                 kBlocksOfSequence * kBlockSize, {&salt, 1}));
     cache.DestroySequence(id);
   };
   // The first extra keys ever make room for those of all blocks.

@@ -89,12 +89,10 @@ PrefixIndex::Identity PrefixIndex::Add(BlockId block, uint64_t hash,
   if (parent == kRoot && !extra_keys.empty() && extra_keys_.empty()) {
     extra_keys_.resize(entries_.size());
   }
-  if (!extra_keys_.empty()) {
-    ExtraKeys& keys = extra_keys_[static_cast<size_t>(id)];
-    keys.clear();
-    if (parent == kRoot) {
-      keys.assign(extra_keys.begin(), extra_keys.end());
-    }
+  // Those of a block further on are never looked at.
+  if (parent == kRoot && !extra_keys_.empty()) {
+    extra_keys_[static_cast<size_t>(id)].assign(extra_keys.begin(),
+                                                extra_keys.end());
   }
   Link(id, hash, parent, identity, existing.block);
   return identity;
