@@ -1,9 +1,8 @@
 #include "sim/utilization.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
+#include "base/deterministic_math.h"
 #include "base/sim_time.h"
 #include "sim/cost/device.pb.h"
 #include "sim/cost/model.pb.h"
@@ -52,7 +51,7 @@ double WeightBytesRead(const Metrics& metrics, const ModelSpec& model) {
                                             metrics.prefill_tokens_computed());
   const double missed = 1.0 - static_cast<double>(model.experts_per_token()) /
                                   model.num_experts();
-  const double touched = 1 - std::pow(missed, tokens / iterations);
+  const double touched = 1 - DeterministicPow(missed, tokens / iterations);
   const double expert_bytes =
       model.num_layers() * static_cast<double>(model.num_experts()) *
       MlpWeights(model) *

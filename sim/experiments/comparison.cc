@@ -14,10 +14,13 @@
 namespace interleave::sim {
 namespace {
 
-// To three significant digits.
+// To three significant digits.  Without the C library's log10 and pow, whose
+// last bit depends on the machine. REQUIRES: value >= 0 and finite.
 double Rounded(double value) {
   if (value == 0) return 0;
-  const double unit = std::pow(10, std::floor(std::log10(value)) - 2);
+  double unit = 1;
+  while (value >= 1000 * unit) unit *= 10;
+  while (value < 100 * unit) unit /= 10;
   return std::round(value / unit) * unit;
 }
 
