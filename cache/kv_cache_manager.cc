@@ -1,6 +1,7 @@
 #include "cache/kv_cache_manager.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,9 +26,11 @@ namespace interleave::cache {
 namespace {
 
 // Blocks whose tokens are read and whose index entries are loaded together.
-constexpr int64_t kBatch = 16;
+constexpr int64_t kBatch = 32;
 // A first batch is small, since most look-ups end with the first block.
 constexpr int64_t kFirstBatch = 4;
+// Evicted blocks that are taken out of the index together.
+constexpr size_t kEvictBatch = 32;
 constexpr int64_t kMaxGroups = 64;
 // A table's memory is counted in 32 bits.
 constexpr int64_t kMaxBlockSize = int64_t{1} << 20;
@@ -169,8 +172,24 @@ Fit KvCacheManager::CanAdmit(const PrefixHit& hit, int64_t num_tokens,
 
 bool KvCacheManager::Take(int64_t count, int32_t* out) {
   if (index_ == nullptr) return pool_.AllocateInto(count, out);
-  return pool_.AllocateInto(count, out,
-                            [this](BlockId block) { index_->Erase(block); });
+  // What the index reads of a block is far from what it reads of the one
+  // before, so it is asked for some blocks ahead.
+  std::array<BlockId, kEvictBatch> evicted;
+  size_t size = 0;
+  const auto forget = [&] {
+    for (size_t i = 0; i < size; ++i) {
+      index_->Prefetch(index_->hash(evicted[i]));
+    }
+    for (size_t i = 0; i < size; ++i) index_->Erase(evicted[i]);
+    size = 0;
+  };
+  const bool taken = pool_.AllocateInto(count, out, [&](BlockId block) {
+    index_->PrefetchEntry(block);
+    evicted[size++] = block;
+    if (size == evicted.size()) forget();
+  });
+  forget();
+  return taken;
 }
 
 // ---- Misuse ----

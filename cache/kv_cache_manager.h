@@ -435,7 +435,6 @@ class KvCacheManager {
   int64_t prefix_hit_tokens_ = 0;
   // Memory used again by each call.
   std::vector<int32_t> scratch_blocks_;
-  std::vector<BlockId> evicted_;
   mutable std::vector<int32_t> scratch_tokens_;
   mutable BlockHashes scratch_hashes_;
   mutable absl::Status refused_;

@@ -37,6 +37,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -73,14 +74,17 @@ class PrefixIndex {
   int64_t version() const { return version_; }
 
   // Starts loading what the other operations on `hash` read first.
-  void Prefetch(uint64_t hash) const;
+  //
+  // Always inlined, all three: GCC 12 takes a function that only prefetches for
+  // one without effect, and drops its calls.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Prefetch(uint64_t hash) const;
   // Starts loading what is kept about a block.  REQUIRES: it is in range.
-  void PrefetchEntry(BlockId block) const {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchEntry(BlockId block) const {
     __builtin_prefetch(&entry(block));
     __builtin_prefetch(tokens_of(block.value()));
   }
   // Starts loading the block that `hash` leads to.  O(1), best after Prefetch.
-  void PrefetchBlock(uint64_t hash) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchBlock(uint64_t hash) const;
 
   // The block with these tokens after content `parent`.  `extra_keys` matters
   // where that is kRoot.  REQUIRES: tokens.size() == block_size.
