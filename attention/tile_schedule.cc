@@ -48,7 +48,7 @@ ScheduleBounds BoundsOf(const SchedulePolicy& policy, int32_t max_batch,
   // With chunks of at least work / target keys, tiles that are split make at
   // most 2 * target splits, and those are at most target tiles.
   if (prefill_tiles > 0) {
-    const int64_t target = policy.resident[kP];
+    const int64_t target = int64_t{kPrefillMaxWaves} * policy.resident[kP];
     bounds.max_items[kP] += 2 * target;
     bounds.max_combines += std::min(target, prefill_tiles);
     bounds.max_partial_rows += 2 * target * policy.rows[kP];

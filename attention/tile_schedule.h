@@ -51,8 +51,12 @@ inline constexpr int32_t kNoSplit = 0x7fffffff;
 // resident thread block, where those are more).
 inline constexpr int32_t kMaxDecodeSplits = 2048;
 // What an item costs beside its keys, in keys: filling its pipeline, merging.
-inline constexpr int32_t kItemOverheadKeys = 128;
-inline constexpr int32_t kMaxWaves = 8;
+inline constexpr int32_t kPrefillOverheadKeys = 256;
+inline constexpr int32_t kDecodeOverheadKeys = 128;
+// Rounds of the resident thread blocks that splitting looks ahead. Partial
+// results of prefill tiles are large, so they get fewer.
+inline constexpr int32_t kPrefillMaxWaves = 2;
+inline constexpr int32_t kDecodeMaxWaves = 8;
 inline constexpr int32_t kMinChunkTiles = 2;
 
 // Batch-invariant mode: splits of at least this many keys, at most this many.
@@ -162,16 +166,20 @@ ATTENTION_HOST_DEVICE KvRange TileKvRange(const SchedulePolicy& policy,
   return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
 }
 
-// Keys a split for decode tiles of about equal length: of the lengths that fill
-// 1 to kMaxWaves rounds of the resident thread blocks, the one that ends first.
-ATTENTION_HOST_DEVICE int64_t DecodeChunk(int64_t resident, int64_t kv,
-                                          int64_t tiles, int64_t work) {
+// Keys a split for tiles of about equal length: of the lengths that fill one or
+// more rounds of the resident thread blocks, the one that ends first.
+ATTENTION_HOST_DEVICE int64_t FillRounds(Role role, int64_t resident,
+                                         int64_t kv, int64_t tiles,
+                                         int64_t work) {
   if (work == 0) return 0;
+  const bool decode = role == Role::kDecode;
+  const int64_t overhead = decode ? kDecodeOverheadKeys : kPrefillOverheadKeys;
+  const int64_t max_waves = decode ? kDecodeMaxWaves : kPrefillMaxWaves;
   const int64_t length = CeilDiv(work, tiles);
   const int64_t share = CeilDiv(work, resident);
   int64_t best = share;
   int64_t best_cost = -1;
-  for (int64_t waves = 1; waves <= kMaxWaves; ++waves) {
+  for (int64_t waves = 1; waves <= max_waves; ++waves) {
     const int64_t most = waves * resident / tiles;  // splits of a tile
     int64_t chunk = CeilDiv(length, most > 0 ? most : 1);
     // Where lengths vary, no split may take two shares of the whole.
@@ -180,7 +188,7 @@ ATTENTION_HOST_DEVICE int64_t DecodeChunk(int64_t resident, int64_t kv,
     if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;
     const int64_t splits = CeilDiv(length, chunk);
     const int64_t rounds = CeilDiv(splits * tiles, resident);
-    const int64_t cost = rounds * (CeilDiv(length, splits) + kItemOverheadKeys);
+    const int64_t cost = rounds * (CeilDiv(length, splits) + overhead);
     if (best_cost < 0 || cost < best_cost) {
       best = chunk;
       best_cost = cost;
@@ -197,12 +205,9 @@ ATTENTION_HOST_DEVICE int32_t ChunkKeys(const SchedulePolicy& policy, Role role,
   if (policy.batch_invariant) return kNoSplit;  // PlanSplits has its own rule
   const int64_t resident = policy.resident[r];
   const int64_t kv = policy.kv[r];
-  int64_t chunk;
-  if (role == Role::kPrefill) {
-    if (tiles >= resident) return kNoSplit;
-    chunk = CeilDiv(work, resident);
-  } else {
-    chunk = DecodeChunk(resident, kv, tiles, work);
+  if (role == Role::kPrefill && tiles >= resident) return kNoSplit;
+  int64_t chunk = FillRounds(role, resident, kv, tiles, work);
+  if (role == Role::kDecode) {
     const int64_t least = CeilDiv(
         work, resident > kMaxDecodeSplits ? resident : kMaxDecodeSplits);
     if (chunk < least) chunk = least;

@@ -221,6 +221,74 @@ TEST(BuildScheduleTest, SplitsFillRounds) {
   }
 }
 
+// One prompt chunk on 132 thread blocks: tiles of 32 tokens for each of 8
+// heads.
+int64_t ChunkItems(int32_t tokens, int32_t cached) {
+  SchedulePolicy policy;
+  policy.num_kv_heads = 8;
+  policy.group_size = 4;
+  policy.window_right = 0;
+  policy.rows[kP] = 128;
+  policy.kv[kP] = 128;
+  policy.resident[kP] = 132;
+  const std::vector<int32_t> cu_q = {0, tokens};
+  RawLengths raw;
+  raw.batch = 1;
+  raw.total_q = tokens;
+  raw.cu_seqlens_q = cu_q.data();
+  raw.cache_seqlens = &cached;
+  raw.append = true;
+  raw.total_new = tokens;
+  raw.max_seqlen_k = 1 << 20;
+  return BuildSchedule(policy, raw).items[kP].size();
+}
+
+// A split that leaves more rounds than it shortens is none.
+TEST(BuildScheduleTest, PrefillSplitsOnlyWhereRoundsGetShorter) {
+  // 128 tiles fill one round of 132; halves would take two.
+  EXPECT_EQ(ChunkItems(512, 8192), 128);
+  EXPECT_EQ(ChunkItems(512, 131072), 128);
+  // 104 tiles: halves are two rounds as well.
+  EXPECT_EQ(ChunkItems(416, 8192), 104);
+  // 88 tiles: thirds are 264 items, two rounds of a third each.
+  EXPECT_EQ(ChunkItems(352, 8192), 264);
+  // 64 tiles: halves fit one round, quarters would be two of a quarter.
+  EXPECT_EQ(ChunkItems(256, 8192), 128);
+  // 8 tiles of 65 kv tiles: 16 splits would fit the round, and kv tiles come
+  // whole, so 13 of 5 each.
+  EXPECT_EQ(ChunkItems(32, 8192), 104);
+  EXPECT_EQ(ChunkItems(256, 0), 64);
+  // Enough tiles for more than a round: none.
+  EXPECT_EQ(ChunkItems(1024, 8192), 256);
+}
+
+// A long sequence among short ones is cut although there are many tiles.
+TEST(BuildScheduleTest, PrefillSplitsALongTileAmongShortOnes) {
+  SchedulePolicy policy;
+  policy.group_size = 4;
+  policy.window_right = 0;
+  policy.rows[kP] = 128;
+  policy.kv[kP] = 128;
+  policy.resident[kP] = 132;
+  // 99 chunks of 32 tokens alone, and one behind 131,040 tokens.
+  std::vector<int32_t> cu_q = {0};
+  for (int b = 0; b < 100; ++b) cu_q.push_back(cu_q.back() + 32);
+  std::vector<int32_t> cache(100, 0);
+  cache[99] = 131040;
+  RawLengths raw;
+  raw.batch = 100;
+  raw.total_q = 3200;
+  raw.cu_seqlens_q = cu_q.data();
+  raw.cache_seqlens = cache.data();
+  raw.append = true;
+  raw.total_new = 3200;
+  raw.max_seqlen_k = 1 << 20;
+  // 143,744 keys in all, a mean tile of 1,438: splits of 12 kv tiles, so the
+  // long tile's 1,024 are cut into 86.
+  const HostSchedule schedule = BuildSchedule(policy, raw);
+  EXPECT_EQ(schedule.items[kP].size(), 99u + 86u);
+}
+
 struct RandomBatch {
   SchedulePolicy policy;
   std::vector<int32_t> cu_q;
