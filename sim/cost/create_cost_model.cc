@@ -12,6 +12,7 @@
 #include "sim/cost/profile_model.h"
 #include "sim/cost/profile_tables.h"
 #include "sim/cost/roofline.h"
+#include "sim/cost/shipped_profiles.h"
 #include "sim/cost/specs.h"
 
 namespace interleave::sim {
@@ -20,13 +21,7 @@ namespace {
 absl::StatusOr<std::unique_ptr<CostModel>> CreateProfile(
     const ModelSpec& model, const DeviceSpec& device,
     const Parallelism& parallelism, const ProfileOptions& options) {
-  if (options.directory().empty()) {
-    return absl::InvalidArgumentError(
-        "profile option directory is empty; give the folder with dense.csv, "
-        "per_sequence.csv and attention.csv");
-  }
-  ASSIGN_OR_RETURN(ProfileTables tables,
-                   ReadProfileTables(options.directory()));
+  ASSIGN_OR_RETURN(ProfileTables tables, LoadProfile(options));
   return CreateProfileModel(model, device, parallelism, options,
                             std::move(tables));
 }

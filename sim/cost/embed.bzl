@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 
-def embedded_files(name, srcs, function, visibility = None):
+def embedded_files(name, srcs, function, folders = False, visibility = None):
     """A cc_library whose header-less `function` returns (file name, text) pairs.
 
     Args:
@@ -10,8 +10,11 @@ def embedded_files(name, srcs, function, visibility = None):
       srcs: text files, in the order in which the function lists them.
       function: what to define, in namespace interleave::sim::embedded; its type
         is absl::Span<const EmbeddedFile>(), declared in embedded_file.h.
+      folders: whether a file's name keeps its folder and extension:
+        "h200_llama3.1_8b/dense.csv".
       visibility: of the library.
     """
+    file_name = "$$(basename $$(dirname $$f))/$$(basename $$f)" if folders else "$$(basename $$f .textproto)"
     native.genrule(
         name = name + "_source",
         srcs = srcs,
@@ -21,14 +24,16 @@ echo '#include "sim/cost/embedded_file.h"'
 echo 'namespace interleave::sim::embedded {'
 echo 'static constexpr EmbeddedFile kFiles[] = {'
 for f in $(SRCS); do
-  printf '{"%%s", R"embedded_text(' "$$(basename $$f .textproto)"
+  printf '{"%%s", R"embedded_text(' "%s"
   cat $$f
   echo ')embedded_text"},'
 done
-echo '};'
-echo 'absl::Span<const EmbeddedFile> %s() { return kFiles; }'
+echo '    {nullptr, nullptr}};'
+echo 'absl::Span<const EmbeddedFile> %s() {'
+echo '  return absl::MakeConstSpan(kFiles, sizeof(kFiles) / sizeof(kFiles[0]) - 1);'
+echo '}'
 echo '}  // namespace interleave::sim::embedded'
-} > $@""" % function,
+} > $@""" % (file_name, function),
     )
     cc_library(
         name = name,

@@ -8,13 +8,14 @@
 namespace interleave::sim::embedded {
 
 struct EmbeddedFile {
-  // Without folder and extension.
+  // Without folder and extension; of a profile's file with both.
   const char* name;
   const char* text;
 };
 
 absl::Span<const EmbeddedFile> ModelFiles();
 absl::Span<const EmbeddedFile> DeviceFiles();
+absl::Span<const EmbeddedFile> ProfileFiles();
 
 }  // namespace interleave::sim::embedded
 

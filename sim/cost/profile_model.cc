@@ -75,6 +75,21 @@ class SizeTable {
   std::vector<double> nanos_;
 };
 
+// What layers outside attention cost.
+struct DenseTables {
+  SizeTable by_tokens;
+  SizeTable by_sequences;
+
+  double At(int64_t tokens, int64_t sequences, bool* outside) const {
+    return by_tokens.At(tokens, outside) + by_sequences.At(sequences, outside);
+  }
+};
+
+struct Dense {
+  DenseTables decodes_alone;
+  DenseTables with_prefill;
+};
+
 // A batch as the table knows it.
 struct TablePoint {
   // 0: no prefill.
@@ -125,8 +140,8 @@ Lengths LengthsOf(const DecodeGroup& decode) {
 class ProfileModel final : public CostModel {
  public:
   ProfileModel(const ProfileOptions& options, AttentionTables attention,
-               SkewTable skew, SizeTable by_tokens, SizeTable by_sequences,
-               double layers, double swapped_block_ns, std::string description)
+               SkewTable skew, Dense dense, double layers,
+               double swapped_block_ns, std::string description)
       : chunk_mapping_(options.chunk_mapping()),
         additive_(options.mixed_rule() == ProfileOptions::ADDITIVE),
         attention_(std::move(attention)),
@@ -134,17 +149,19 @@ class ProfileModel final : public CostModel {
                            ? OverheadKeys(attention_.prefill)
                            : options.query_overhead_keys()),
         skew_(std::move(skew)),
-        by_tokens_(std::move(by_tokens)),
-        by_sequences_(std::move(by_sequences)),
+        dense_(std::move(dense)),
         attention_scale_(layers * kNanosPerMicro),
         swapped_block_ns_(swapped_block_ns),
         description_(std::move(description)) {}
 
   SimDuration IterationTime(const BatchShape& shape) override {
     bool outside = false;
-    double ns =
-        WithoutAttention(shape.num_tokens(), shape.num_sequences(), &outside);
-    ns += attention_scale_ * Attention(shape, &outside);
+    double rest = 0;
+    const TablePoint point = Map(shape, &rest, &outside);
+    const DenseTables& dense =
+        point.chunk == 0 ? dense_.decodes_alone : dense_.with_prefill;
+    double ns = dense.At(shape.num_tokens(), shape.num_sequences(), &outside);
+    ns += attention_scale_ * (Attention(point, &outside) + rest);
     ns += swapped_block_ns_ * static_cast<double>(shape.swapped_out_blocks +
                                                   shape.swapped_in_blocks);
     Count(outside);
@@ -158,7 +175,7 @@ class ProfileModel final : public CostModel {
     }
     bool row_outside = false;
     const double rest =
-        WithoutAttention(first.count, first.count, &row_outside);
+        dense_.decodes_alone.At(first.count, first.count, &row_outside);
     const Curve row = attention_.decode.Slice(
         {static_cast<double>(first.count)}, &row_outside);
     DecodeGroup decode = first;
@@ -183,22 +200,14 @@ class ProfileModel final : public CostModel {
     if (outside) ++stats_.outside_grid;
   }
 
-  double WithoutAttention(int64_t tokens, int64_t sequences,
-                          bool* outside) const {
-    return by_tokens_.At(tokens, outside) +
-           by_sequences_.At(sequences, outside);
-  }
-
   // Microseconds of one layer.
-  double Attention(const BatchShape& shape, bool* outside) const {
-    double rest = 0;
-    const TablePoint point = Map(shape, &rest, outside);
-    if (point.chunk == 0) return Decode(point.decode, outside) + rest;
-    if (point.decode.count == 0) return Prefill(point, outside) + rest;
+  double Attention(const TablePoint& point, bool* outside) const {
+    if (point.chunk == 0) return Decode(point.decode, outside);
+    if (point.decode.count == 0) return Prefill(point, outside);
     if (additive_ || attention_.mixed.empty()) {
-      return Prefill(point, outside) + Decode(point.decode, outside) + rest;
+      return Prefill(point, outside) + Decode(point.decode, outside);
     }
-    return Mixed(point, outside) + rest;
+    return Mixed(point, outside);
   }
 
   double Prefill(const TablePoint& point, bool* outside) const {
@@ -330,8 +339,7 @@ class ProfileModel final : public CostModel {
   const AttentionTables attention_;
   const double overhead_keys_;
   const SkewTable skew_;
-  const SizeTable by_tokens_;
-  const SizeTable by_sequences_;
+  const Dense dense_;
   const double attention_scale_;
   const double swapped_block_ns_;
   const std::string description_;
@@ -346,10 +354,12 @@ LayerUse Use(const char* layer, double per_layer, double per_iteration) {
   return use;
 }
 
-std::vector<LayerUse> UsesOf(const ProfileOptions& options) {
+std::vector<LayerUse> UsesOf(const ProfileTables& tables,
+                             const ProfileOptions& options) {
   if (!options.layers().empty()) {
     return {options.layers().begin(), options.layers().end()};
   }
+  if (!tables.layers.empty()) return tables.layers;
   return {Use("layernorm", 2, 0),       Use("qkv_proj", 1, 0),
           Use("rotary_emb", 1, 0),      Use("o_proj", 1, 0),
           Use("gate_up_proj", 1, 0),    Use("act_fn", 1, 0),
@@ -365,18 +375,17 @@ std::string LayerNames(const ProfileTables& tables) {
   return absl::StrJoin(names, ", ");
 }
 
-struct Sums {
-  SizeTable by_tokens;
-  SizeTable by_sequences;
-};
-
-absl::StatusOr<Sums> SumLayers(const ProfileTables& tables,
-                               const ProfileOptions& options, double layers) {
-  Sums sums;
+// Adds the layers that run in `batches`, LayerUse::ALL apart.
+absl::StatusOr<DenseTables> SumLayers(const ProfileTables& tables,
+                                      const ProfileOptions& options,
+                                      double layers,
+                                      LayerUse::Batches batches) {
+  DenseTables sums;
   // A batch costs at least nothing by either size.
   sums.by_tokens.Add({{1, kLargestTable}, {0, 0}}, 0);
   sums.by_sequences.Add({{1, kLargestTable}, {0, 0}}, 0);
-  for (const LayerUse& use : UsesOf(options)) {
+  for (const LayerUse& use : UsesOf(tables, options)) {
+    if (use.batches() != LayerUse::ALL && use.batches() != batches) continue;
     const double factor =
         (use.per_layer() * layers + use.per_iteration()) * kNanosPerMicro;
     if (!(factor >= 0 && factor <= 1e9)) {
@@ -409,6 +418,21 @@ absl::StatusOr<Sums> SumLayers(const ProfileTables& tables,
   return sums;
 }
 
+// The tables may say which shipped model and device they hold for.
+absl::Status CheckNames(const ProfileTables& tables, const ModelSpec& model,
+                        const DeviceSpec& device) {
+  const std::pair<const char*, std::string> names[] = {
+      {"model_name", model.name()}, {"device_name", device.name()}};
+  for (const auto& [key, name] : names) {
+    const auto found = tables.meta.find(key);
+    if (found == tables.meta.end() || found->second == name) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the profile holds for ", key, " ", found->second, ", and the run has ",
+        name, "; give a profile of the run's model and device, or none"));
+  }
+  return absl::OkStatus();
+}
+
 std::string Describe(const ProfileTables& tables, const ModelSpec& model,
                      int layers, const ProfileOptions& options) {
   const auto meta = [&](const char* key) {
@@ -417,8 +441,8 @@ std::string Describe(const ProfileTables& tables, const ModelSpec& model,
   };
   return absl::StrCat(
       "profile of ", meta("model"), " on ", meta("gpu"), " (",
-      options.directory(), ") x ", layers, " layers of ", model.name(),
-      "; several chunks: ",
+      options.has_name() ? options.name() : options.directory(), ") x ", layers,
+      " layers of ", model.name(), "; several chunks: ",
       ProfileOptions::ChunkMapping_Name(options.chunk_mapping()),
       "; mixed batches: ",
       tables.attention.mixed.empty()
@@ -448,15 +472,19 @@ absl::StatusOr<std::unique_ptr<CostModel>> CreateProfileModel(
   if (options.skew_rule() == ProfileOptions::MEAN_ONLY) {
     tables.skew = SkewTable();
   }
-  ASSIGN_OR_RETURN(Sums sums, SumLayers(tables, options, layers));
+  RETURN_IF_ERROR(CheckNames(tables, model, device));
+  Dense dense;
+  ASSIGN_OR_RETURN(dense.decodes_alone,
+                   SumLayers(tables, options, layers, LayerUse::DECODES_ALONE));
+  ASSIGN_OR_RETURN(dense.with_prefill,
+                   SumLayers(tables, options, layers, LayerUse::WITH_PREFILL));
   const double swapped_block_ns =
       1e9 * static_cast<double>(KvBytesPerToken(model)) *
       parallelism.block_size / device.host_link_bytes_per_s();
   std::string description = Describe(tables, model, layers, options);
   return std::make_unique<ProfileModel>(
       options, std::move(tables.attention), std::move(tables.skew),
-      std::move(sums.by_tokens), std::move(sums.by_sequences), layers,
-      swapped_block_ns, std::move(description));
+      std::move(dense), layers, swapped_block_ns, std::move(description));
 }
 
 }  // namespace interleave::sim

@@ -309,6 +309,51 @@ TEST(ProfileModelTest, PaddedTokens) {
             SimDuration::Micros(10 * (9 + 576) + 18));
 }
 
+TEST(ProfileModelTest, LayersOfOneKindOfBatch) {
+  ProfileOptions options = Options();
+  options.mutable_layers(0)->set_batches(LayerUse::WITH_PREFILL);
+  options.mutable_layers(1)->set_batches(LayerUse::DECODES_ALONE);
+  const auto cost = Create(options);
+  const double attention = 10 * 2 * (1024 / 16.0);
+  // Two decodes: only the LM head, 2 us a sequence.
+  EXPECT_EQ(cost->IterationTime(Shape({}, {1024, 1024})),
+            SimDuration::Micros(4 + attention));
+  std::vector<SimDuration> times(1);
+  cost->DecodeTimes(Decodes({1024, 1024}), absl::MakeSpan(times));
+  EXPECT_EQ(times[0], SimDuration::Micros(4 + attention));
+  // With 16 tokens of a prompt: 18 tokens through 10 layers, no LM head.
+  EXPECT_EQ(cost->IterationTime(Shape({{16, 0}}, {1024, 1024})),
+            SimDuration::Micros(180 + attention + 10 * (16 + 100)));
+  // A chunk of one token is a decode.
+  EXPECT_EQ(cost->IterationTime(Shape({{1, 1024}}, {1024})),
+            SimDuration::Micros(4 + attention));
+}
+
+TEST(ProfileModelTest, LayersOfTheTables) {
+  ProfileTables tables = Tables();
+  const ProfileOptions options = Options();
+  tables.layers = {options.layers().begin(), options.layers().end()};
+  ProfileOptions none;
+  none.set_num_layers(kLayers);
+  EXPECT_EQ(Create(none, tables)->IterationTime(Shape({{16, 0}}, {})),
+            Create(options)->IterationTime(Shape({{16, 0}}, {})));
+}
+
+TEST(ProfileModelTest, TablesOfAnotherModelAreRefused) {
+  ProfileTables tables = Tables();
+  tables.meta["model_name"] = "llama3.1_8b";
+  tables.meta["device_name"] = "h200";
+  EXPECT_THAT(
+      CreateProfileModel(LookupModel("llama3.1_8b").value(),
+                         LookupDevice("rtx_4090").value(), {}, Options(),
+                         tables),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("device_name h200, and the run has rtx_4090")));
+  EXPECT_OK(CreateProfileModel(LookupModel("llama3.1_8b").value(),
+                               LookupDevice("h200").value(), {}, Options(),
+                               tables));
+}
+
 TEST(ProfileModelTest, SwapGoesOverTheHostLink) {
   const auto cost = Create(Options());
   BatchShape shape = Shape({}, {1024});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -12,12 +13,18 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/sim_time.h"
 #include "base/status_macros.h"
 #include "sim/cost/csv.h"
 #include "sim/cost/text_proto.h"
 
 namespace interleave::sim {
 namespace {
+
+constexpr const char* kRequiredFiles[] = {"dense.csv", "per_sequence.csv",
+                                          "attention.csv"};
+constexpr const char* kOptionalFiles[] = {"skew_fit.csv", "layers.csv",
+                                          "host_overhead.csv", "meta.yaml"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -301,30 +308,106 @@ std::map<std::string, std::string> ParseMeta(absl::string_view text) {
   return meta;
 }
 
-absl::StatusOr<ProfileTables> ReadProfileTables(const std::string& directory) {
+absl::StatusOr<std::vector<LayerUse>> ParseLayerUses(absl::string_view text,
+                                                     absl::string_view source) {
+  std::vector<LayerUse> uses;
+  RETURN_IF_ERROR(ForEachCsvRow(
+      text, source, {"layer", "per_layer", "per_iteration", "batches"},
+      [&](const CsvRow& row) -> absl::Status {
+        LayerUse use;
+        use.set_layer(std::string(row.Text(0)));
+        ASSIGN_OR_RETURN(const double per_layer, row.NonNegative(1));
+        ASSIGN_OR_RETURN(const double per_iteration, row.NonNegative(2));
+        use.set_per_layer(per_layer);
+        use.set_per_iteration(per_iteration);
+        LayerUse::Batches batches;
+        if (!LayerUse::Batches_Parse(absl::AsciiStrToUpper(row.Text(3)),
+                                     &batches)) {
+          return row.Error(
+              absl::StrCat("batches is \"", row.Text(3),
+                           "\"; expected all, decodes_alone or with_prefill"));
+        }
+        use.set_batches(batches);
+        uses.push_back(std::move(use));
+        return absl::OkStatus();
+      }));
+  return uses;
+}
+
+absl::StatusOr<HostOverhead> ParseHostOverhead(absl::string_view text,
+                                               absl::string_view source) {
+  std::optional<HostOverhead> host;
+  RETURN_IF_ERROR(ForEachCsvRow(
+      text, source, {"constant_us", "per_sequence_us"},
+      [&](const CsvRow& row) -> absl::Status {
+        if (host.has_value()) return row.Error("a second line; remove it");
+        ASSIGN_OR_RETURN(const double constant, row.NonNegative(0));
+        ASSIGN_OR_RETURN(const double per_sequence, row.NonNegative(1));
+        if (constant > 1e9 || per_sequence > 1e9) {
+          return row.Error("more than 1000 s; expected microseconds");
+        }
+        host = HostOverhead{SimDuration::Micros(constant),
+                            SimDuration::Micros(per_sequence)};
+        return absl::OkStatus();
+      }));
+  return *host;
+}
+
+absl::StatusOr<ProfileTables> ParseProfileTables(
+    const std::map<std::string, std::string>& files, absl::string_view source) {
   const auto path = [&](const char* file) {
-    return absl::StrCat(directory, "/", file);
+    return absl::StrCat(source, "/", file);
   };
+  for (const char* file : kRequiredFiles) {
+    if (files.find(file) == files.end()) {
+      return absl::NotFoundError(
+          absl::StrCat(path(file), ": no such file; a profile has one"));
+    }
+  }
   ProfileTables tables;
-  ASSIGN_OR_RETURN(const std::string dense, ReadFile(path("dense.csv")));
-  ASSIGN_OR_RETURN(tables.dense,
-                   ParseLayerCurves(dense, path("dense.csv"), "tokens"));
-  ASSIGN_OR_RETURN(const std::string per_sequence,
-                   ReadFile(path("per_sequence.csv")));
-  ASSIGN_OR_RETURN(
-      tables.per_sequence,
-      ParseLayerCurves(per_sequence, path("per_sequence.csv"), "sequences"));
-  ASSIGN_OR_RETURN(const std::string attention,
-                   ReadFile(path("attention.csv")));
-  ASSIGN_OR_RETURN(tables.attention,
-                   ParseAttention(attention, path("attention.csv")));
-  const absl::StatusOr<std::string> skew = ReadFile(path("skew_fit.csv"));
-  if (skew.ok()) {
+  ASSIGN_OR_RETURN(tables.dense, ParseLayerCurves(files.at("dense.csv"),
+                                                  path("dense.csv"), "tokens"));
+  ASSIGN_OR_RETURN(tables.per_sequence,
+                   ParseLayerCurves(files.at("per_sequence.csv"),
+                                    path("per_sequence.csv"), "sequences"));
+  ASSIGN_OR_RETURN(tables.attention, ParseAttention(files.at("attention.csv"),
+                                                    path("attention.csv")));
+  const auto text = [&](const char* file) {
+    const auto found = files.find(file);
+    return found == files.end() ? nullptr : &found->second;
+  };
+  if (const std::string* const skew = text("skew_fit.csv"); skew != nullptr) {
     ASSIGN_OR_RETURN(tables.skew, ParseSkewFit(*skew, path("skew_fit.csv")));
   }
-  const absl::StatusOr<std::string> meta = ReadFile(path("meta.yaml"));
-  if (meta.ok()) tables.meta = ParseMeta(*meta);
+  if (const std::string* const uses = text("layers.csv"); uses != nullptr) {
+    ASSIGN_OR_RETURN(tables.layers, ParseLayerUses(*uses, path("layers.csv")));
+  }
+  if (const std::string* const host = text("host_overhead.csv");
+      host != nullptr) {
+    ASSIGN_OR_RETURN(tables.host,
+                     ParseHostOverhead(*host, path("host_overhead.csv")));
+  }
+  if (const std::string* const meta = text("meta.yaml"); meta != nullptr) {
+    tables.meta = ParseMeta(*meta);
+  }
   return tables;
+}
+
+absl::StatusOr<ProfileTables> ReadProfileTables(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const char* file : kRequiredFiles) {
+    ASSIGN_OR_RETURN(files[file], ReadFile(absl::StrCat(directory, "/", file)));
+  }
+  for (const char* file : kOptionalFiles) {
+    absl::StatusOr<std::string> text =
+        ReadFile(absl::StrCat(directory, "/", file));
+    if (text.ok()) {
+      files[file] = *std::move(text);
+    } else if (!absl::IsNotFound(text.status())) {
+      return text.status();
+    }
+  }
+  return ParseProfileTables(files, directory);
 }
 
 }  // namespace interleave::sim

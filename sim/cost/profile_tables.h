@@ -14,22 +14,32 @@
 //                     t = t(mean) + alpha (t(longest) - t(mean)); a label is an
 //                     upper bound ("n<=8", "sr<=15%", "kvB<=4k", "kp=0") or
 //                     above all ("kp>8k")
-//   meta.yaml         optional; `key: value` lines at its left margin are kept
+//   layers.csv        layer,per_layer,per_iteration,batches (optional; ours):
+//                     how often each layer runs, and in which batches: "all",
+//                     "decodes_alone" or "with_prefill"; see LayerUse
+//   host_overhead.csv constant_us,per_sequence_us (optional; ours): one line,
+//                     the host's time between iterations
+//   meta.yaml         optional; `key: value` lines at its left margin are kept.
+//                     model_name and device_name, where given, are the shipped
+//                     model and device that the tables hold for
 //
-// skew.csv (the measurements behind skew_fit.csv) is not read.
+// skew.csv (the measurements behind skew_fit.csv) and check.csv are not read.
 
 #ifndef SIM_COST_PROFILE_TABLES_H_
 #define SIM_COST_PROFILE_TABLES_H_
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "sim/cost/cost.pb.h"
 #include "sim/cost/grid.h"
+#include "sim/cost/host_overhead.h"
 
 namespace interleave::sim {
 
@@ -84,6 +94,9 @@ struct ProfileTables {
   LayerCurves per_sequence;
   AttentionTables attention;
   SkewTable skew;
+  // Empty where there is no layers.csv.
+  std::vector<LayerUse> layers;
+  std::optional<HostOverhead> host;
   std::map<std::string, std::string> meta;
 };
 
@@ -95,7 +108,17 @@ absl::StatusOr<AttentionTables> ParseAttention(absl::string_view text,
                                                absl::string_view source);
 absl::StatusOr<SkewTable> ParseSkewFit(absl::string_view text,
                                        absl::string_view source);
+absl::StatusOr<std::vector<LayerUse>> ParseLayerUses(absl::string_view text,
+                                                     absl::string_view source);
+absl::StatusOr<HostOverhead> ParseHostOverhead(absl::string_view text,
+                                               absl::string_view source);
 std::map<std::string, std::string> ParseMeta(absl::string_view text);
+
+// Tables from the texts of their files, by name ("dense.csv"); `source` stands
+// before the name in messages.  NotFound, naming the file, where one that is
+// not optional is missing.
+absl::StatusOr<ProfileTables> ParseProfileTables(
+    const std::map<std::string, std::string>& files, absl::string_view source);
 
 // NotFound, naming the file, where one that is not optional is missing.
 absl::StatusOr<ProfileTables> ReadProfileTables(const std::string& directory);

@@ -54,6 +54,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 's':
       interleave::sim::Skew(text);
       break;
+    case 'u':
+      (void)interleave::sim::ParseLayerUses(text, "fuzz");
+      break;
+    case 'h':
+      (void)interleave::sim::ParseHostOverhead(text, "fuzz");
+      break;
     default:
       interleave::sim::ParseMeta(text);
   }

@@ -1,7 +1,9 @@
 #include "sim/cost/profile_tables.h"
 
 #include <cstdlib>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -125,6 +127,45 @@ TEST(SkewTest, Errors) {
               Invalid("alpha is 1e+09"));
 }
 
+TEST(LayerUsesTest, Rows) {
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<LayerUse> uses,
+      ParseLayerUses("layer,per_layer,per_iteration,batches\n"
+                     "qkv,1,0,all\niteration,0,1,with_prefill\n"
+                     "decodes,0,0.5,decodes_alone\n",
+                     "layers.csv"));
+  ASSERT_EQ(uses.size(), 3u);
+  EXPECT_EQ(uses[0].layer(), "qkv");
+  EXPECT_EQ(uses[0].per_layer(), 1);
+  EXPECT_EQ(uses[0].batches(), LayerUse::ALL);
+  EXPECT_EQ(uses[1].per_iteration(), 1);
+  EXPECT_EQ(uses[1].batches(), LayerUse::WITH_PREFILL);
+  EXPECT_EQ(uses[2].per_iteration(), 0.5);
+  EXPECT_EQ(uses[2].batches(), LayerUse::DECODES_ALONE);
+}
+
+TEST(LayerUsesTest, Errors) {
+  const auto parse = [](const std::string& row) {
+    return ParseLayerUses(
+        absl::StrCat("layer,per_layer,per_iteration,batches\n", row), "l.csv");
+  };
+  EXPECT_THAT(parse("a,1,0,some\n"), Invalid("l.csv:2: batches is \"some\""));
+  EXPECT_THAT(parse("a,-1,0,all\n"), Invalid("per_layer"));
+}
+
+TEST(HostOverheadTest, OneRow) {
+  ASSERT_OK_AND_ASSIGN(
+      const HostOverhead host,
+      ParseHostOverhead("constant_us,per_sequence_us\n31.5,0.25\n", "h.csv"));
+  EXPECT_EQ(host.constant.nanos(), 31'500);
+  EXPECT_EQ(host.per_sequence.nanos(), 250);
+  EXPECT_THAT(
+      ParseHostOverhead("constant_us,per_sequence_us\n1,2\n3,4\n", "h.csv"),
+      Invalid("h.csv:3: a second line"));
+  EXPECT_THAT(ParseHostOverhead("constant_us,per_sequence_us\n1e10,2\n", "h"),
+              Invalid("expected microseconds"));
+}
+
 TEST(MetaTest, TopLevelScalars) {
   EXPECT_THAT(ParseMeta("gpu: RTX\r\nengine:\n  gpu: no\n# c: d\nmodel: m: n"),
               ElementsAre(Pair("gpu", "RTX"), Pair("model", "m: n")));
@@ -134,6 +175,31 @@ TEST(ReadProfileTablesTest, MissingDirectory) {
   EXPECT_THAT(ReadProfileTables("/nonexistent"),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("/nonexistent/dense.csv")));
+}
+
+TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
+  std::map<std::string, std::string> files = {
+      {"dense.csv", "layer,tokens,time_us\nall,1,10\n"},
+      {"per_sequence.csv", "layer,sequences,time_us\nhead,1,1\n"},
+      {"attention.csv",
+       absl::StrCat(kAttentionHeader, "0,0,1,16,5\n16,0,0,0,3\n")}};
+  ASSERT_OK_AND_ASSIGN(ProfileTables tables, ParseProfileTables(files, "p"));
+  EXPECT_TRUE(tables.layers.empty());
+  EXPECT_FALSE(tables.host.has_value());
+  EXPECT_TRUE(tables.skew.empty());
+  files["layers.csv"] = "layer,per_layer,per_iteration,batches\nall,0,1,all\n";
+  files["host_overhead.csv"] = "constant_us,per_sequence_us\n20,0\n";
+  files["meta.yaml"] = "gpu: H\n";
+  ASSERT_OK_AND_ASSIGN(tables, ParseProfileTables(files, "p"));
+  EXPECT_EQ(tables.layers.size(), 1u);
+  EXPECT_EQ(tables.host->constant.nanos(), 20'000);
+  EXPECT_EQ(tables.meta.at("gpu"), "H");
+  files["host_overhead.csv"] = "x\n";
+  EXPECT_THAT(ParseProfileTables(files, "p"), Invalid("p/host_overhead.csv:1"));
+  files.erase("attention.csv");
+  EXPECT_THAT(
+      ParseProfileTables(files, "p"),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("p/attention.csv")));
 }
 
 TEST(ReadProfileTablesTest, PublishedProfile) {

@@ -1,0 +1,67 @@
+#include "sim/cost/shipped_profiles.h"
+
+#include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace interleave::sim {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string WriteProfile(const std::string& name, bool with_host) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/", name);
+  EXPECT_EQ(std::system(absl::StrCat("mkdir -p ", folder).c_str()), 0);
+  std::ofstream(folder + "/dense.csv") << "layer,tokens,time_us\nall,1,10\n";
+  std::ofstream(folder + "/per_sequence.csv")
+      << "layer,sequences,time_us\nhead,1,1\n";
+  std::ofstream(folder + "/attention.csv")
+      << "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n"
+         "0,0,1,16,5\n16,0,0,0,3\n";
+  if (with_host) {
+    std::ofstream(folder + "/host_overhead.csv")
+        << "constant_us,per_sequence_us\n20,0.5\n";
+  }
+  return folder;
+}
+
+TEST(LoadProfileTest, OneOfNameAndDirectory) {
+  ProfileOptions options;
+  EXPECT_THAT(LoadProfile(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("profile option directory is empty")));
+  options.set_name("no_such_card");
+  EXPECT_THAT(LoadProfile(options),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("unknown profile \"no_such_card\"")));
+  options.set_directory("/tables");
+  EXPECT_THAT(LoadProfile(options), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             HasSubstr("both given")));
+}
+
+TEST(SettleHostOverheadTest, TakesTheProfilesUnlessThereIsOne) {
+  CostModelConfig config;
+  EXPECT_OK(SettleHostOverhead(&config));
+  EXPECT_FALSE(config.has_host_overhead());
+
+  config.mutable_profile()->set_directory(WriteProfile("without", false));
+  EXPECT_OK(SettleHostOverhead(&config));
+  EXPECT_FALSE(config.has_host_overhead());
+
+  config.mutable_profile()->set_directory(WriteProfile("with", true));
+  EXPECT_OK(SettleHostOverhead(&config));
+  EXPECT_EQ(config.host_overhead().constant_us(), 20);
+  EXPECT_EQ(config.host_overhead().per_sequence_us(), 0.5);
+
+  config.mutable_host_overhead()->set_constant_us(7);
+  EXPECT_OK(SettleHostOverhead(&config));
+  EXPECT_EQ(config.host_overhead().constant_us(), 7);
+}
+
+}  // namespace
+}  // namespace interleave::sim
