@@ -1,0 +1,974 @@
+#include "sim/kernel_executor/decoder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "attention/paged_attention.h"
+#include "attention/params.h"
+#include "base/sim_time.h"
+#include "base/status_macros.h"
+#include "cuda_runtime_api.h"
+#include "sim/kernel_executor/cublas_lt.h"
+#include "sim/kernel_executor/cuda_memory.h"
+#include "sim/kernel_executor/decoder_kernels.h"
+#include "sim/kernel_executor/decoder_options.h"
+#include "sim/kernel_executor/linear_layer.h"
+
+namespace interleave::sim {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
+// What modules, cuBLASLt and captured graphs take besides.
+constexpr int64_t kRuntimeBytes = int64_t{768} << 20;
+constexpr int64_t kBf16 = 2;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+uint64_t Mix(uint64_t x) {  // the finalizer of SplitMix64
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// Hands out aligned pieces of an allocation; over null it only counts.
+class Arena {
+ public:
+  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
+
+  template <typename T = void>
+  T* Take(int64_t bytes) {
+    char* const piece = base_ == nullptr ? nullptr : base_ + size_;
+    size_ += CeilDiv(bytes, kAlignment) * kAlignment;
+    return reinterpret_cast<T*>(piece);
+  }
+  int64_t size() const { return size_; }
+
+ private:
+  char* base_;
+  int64_t size_ = 0;
+};
+
+// Sizes that follow from the options.
+struct Sizes {
+  explicit Sizes(const DecoderOptions& options)
+      : hidden(options.shape.hidden_size),
+        q(int64_t{options.shape.num_heads} * options.shape.head_dim),
+        kv(int64_t{options.shape.num_kv_heads} * options.shape.head_dim),
+        intermediate(options.shape.intermediate_size),
+        vocab(options.shape.vocab_size),
+        tokens(options.max_num_batched_tokens),
+        seqs(options.max_num_seqs),
+        table(CeilDiv(options.max_model_len, options.block_size)),
+        positions(table * options.block_size) {}
+
+  int64_t qkv() const { return q + 2 * kv; }
+
+  int64_t hidden;
+  int64_t q;
+  int64_t kv;
+  int64_t intermediate;
+  int64_t vocab;
+  int64_t tokens;
+  int64_t seqs;
+  int64_t table;      // blocks of the longest sequence
+  int64_t positions;  // tokens in them
+};
+
+struct LayerPointers {
+  void* qkv;
+  void* output;
+  void* gate_up;
+  void* down;
+  void* attention_norm;
+  void* mlp_norm;
+};
+
+struct WeightPointers {
+  std::vector<LayerPointers> layers;
+  void* embedding;
+  void* lm_head;
+  void* final_norm;
+};
+
+WeightPointers CarveWeights(const DecoderOptions& options, Arena& arena) {
+  const Sizes sizes(options);
+  WeightPointers weights;
+  for (int32_t i = 0; i < options.shape.num_layers; ++i) {
+    LayerPointers layer;
+    layer.qkv = arena.Take(sizes.qkv() * sizes.hidden * kBf16);
+    layer.output = arena.Take(sizes.hidden * sizes.q * kBf16);
+    layer.gate_up = arena.Take(2 * sizes.intermediate * sizes.hidden * kBf16);
+    layer.down = arena.Take(sizes.hidden * sizes.intermediate * kBf16);
+    layer.attention_norm = arena.Take(sizes.hidden * kBf16);
+    layer.mlp_norm = arena.Take(sizes.hidden * kBf16);
+    weights.layers.push_back(layer);
+  }
+  weights.embedding = arena.Take(sizes.vocab * sizes.hidden * kBf16);
+  weights.lm_head = options.shape.tied_embeddings
+                        ? weights.embedding
+                        : arena.Take(sizes.vocab * sizes.hidden * kBf16);
+  weights.final_norm = arena.Take(sizes.hidden * kBf16);
+  return weights;
+}
+
+// Everything on the device but weights and KV cache.
+struct Buffers {
+  void* residual;
+  void* normed;
+  void* qkv;
+  void* attention;
+  void* delta;
+  void* gate_up;
+  void* activated;
+  void* last;     // normed last tokens
+  float* logits;  // [seqs, vocab]
+  void* partials;
+  void* cos_sin;
+  int32_t* packed;
+  int32_t* block_table;
+  int32_t* positions;
+  int32_t* slots;
+  void* workspace;
+  void* plan;
+};
+
+// Where the arrays of a packed batch begin, in int32.
+struct PackedLayout {
+  PackedLayout(int64_t rows, int64_t tokens, int64_t samples)
+      : cu_tokens(tokens),
+        lengths(cu_tokens + rows + 1),
+        samples(lengths + rows),
+        table_begin(this->samples + samples),
+        entries(table_begin + rows + 1) {}
+
+  int64_t cu_tokens;
+  int64_t lengths;
+  int64_t samples;
+  int64_t table_begin;
+  int64_t entries;
+};
+
+int64_t MostPacked(const Sizes& sizes) {
+  return PackedLayout(sizes.seqs, sizes.tokens, sizes.seqs).entries +
+         sizes.seqs * sizes.table;
+}
+
+Buffers CarveBuffers(const DecoderOptions& options, int64_t plan_bytes,
+                     Arena& arena) {
+  const Sizes sizes(options);
+  Buffers buffers;
+  buffers.residual = arena.Take(sizes.tokens * sizes.hidden * kBf16);
+  buffers.normed = arena.Take(sizes.tokens * sizes.hidden * kBf16);
+  buffers.qkv = arena.Take(sizes.tokens * sizes.qkv() * kBf16);
+  buffers.attention = arena.Take(sizes.tokens * sizes.q * kBf16);
+  buffers.delta = arena.Take(sizes.tokens * sizes.hidden * kBf16);
+  buffers.gate_up = arena.Take(sizes.tokens * 2 * sizes.intermediate * kBf16);
+  buffers.activated = arena.Take(sizes.tokens * sizes.intermediate * kBf16);
+  buffers.last = arena.Take(sizes.seqs * sizes.hidden * kBf16);
+  buffers.logits = arena.Take<float>(sizes.seqs * sizes.vocab * 4);
+  buffers.partials = arena.Take(
+      ArgmaxPartialBytes(sizes.seqs, static_cast<int32_t>(sizes.vocab)));
+  buffers.cos_sin =
+      arena.Take(sizes.positions * options.shape.head_dim / 2 * 8);
+  buffers.packed = arena.Take<int32_t>(MostPacked(sizes) * 4);
+  buffers.block_table = arena.Take<int32_t>(sizes.seqs * sizes.table * 4);
+  buffers.positions = arena.Take<int32_t>(sizes.tokens * 4);
+  buffers.slots = arena.Take<int32_t>(sizes.tokens * 4);
+  buffers.workspace = arena.Take(kWorkspaceBytes);
+  buffers.plan = arena.Take(plan_bytes);
+  return buffers;
+}
+
+attention::PlanConfig PlanConfigOf(const DecoderOptions& options) {
+  attention::PlanConfig config;
+  config.shape = {attention::DataType::kBFloat16, options.shape.num_heads,
+                  options.shape.num_kv_heads, options.shape.head_dim};
+  config.mask.causal = true;
+  config.max_batch = options.max_num_seqs;
+  config.max_total_q = options.max_num_batched_tokens;
+  config.batch_invariant = options.batch_invariant;
+  config.device = options.device;
+  return config;
+}
+
+int64_t BlockBytes(const DecoderOptions& options) {
+  const Sizes sizes(options);
+  return 2 * options.shape.num_layers * options.block_size * sizes.kv * kBf16;
+}
+
+// ---- The device ----
+
+absl::Status CheckDevice(int32_t device) {
+  constexpr char kRemedy[] =
+      "; run on a machine with an NVIDIA GPU of compute capability 8.0 or "
+      "later, or use the cost model";
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count);
+      error != cudaSuccess) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "there is no CUDA device (", cudaGetErrorString(error), ")", kRemedy));
+  }
+  if (device >= count) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device is ", device, ", but there are ", count,
+                     " CUDA devices", kRemedy));
+  }
+  int major = 0;
+  int minor = 0;
+  RETURN_IF_ERROR(CudaStatus(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+      "cudaDeviceGetAttribute"));
+  RETURN_IF_ERROR(CudaStatus(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+      "cudaDeviceGetAttribute"));
+  if (major < 8) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device ", device, " is too old (compute capability ",
+                     major, ".", minor, ")", kRemedy));
+  }
+  return CudaStatus(cudaSetDevice(device), "cudaSetDevice");
+}
+
+absl::StatusOr<DecoderMemory> SizeUp(const DecoderOptions& options) {
+  RETURN_IF_ERROR(ValidateDecoderOptions(options));
+  RETURN_IF_ERROR(CheckDevice(options.device));
+  ASSIGN_OR_RETURN(const int64_t plan_bytes,
+                   attention::Plan::WorkspaceBytes(PlanConfigOf(options)));
+  DecoderMemory memory;
+  Arena weights(nullptr);
+  (void)CarveWeights(options, weights);
+  memory.weights = weights.size();
+  Arena other(nullptr);
+  (void)CarveBuffers(options, plan_bytes, other);
+  memory.other = other.size();
+  memory.kv_cache = options.num_blocks * BlockBytes(options);
+  return memory;
+}
+
+std::string Gigabytes(int64_t bytes) {
+  return absl::StrFormat("%.2f GB", static_cast<double>(bytes) / 1e9);
+}
+
+// Settles how many KV blocks there are. ResourceExhausted unless all fits.
+absl::Status FitMemory(DecoderOptions& options, DecoderMemory& memory) {
+  size_t free = 0;
+  size_t total = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+  const int64_t fixed = memory.weights + memory.other + kRuntimeBytes;
+  const int64_t available = static_cast<int64_t>(free);
+  if (options.num_blocks == 0) {
+    const int64_t left_alone = static_cast<int64_t>(
+        static_cast<double>(total) * (1.0 - options.memory_utilization));
+    const int64_t blocks =
+        (available - left_alone - fixed) / BlockBytes(options);
+    options.num_blocks = std::min<int64_t>(
+        std::max<int64_t>(blocks, 0),
+        std::numeric_limits<int32_t>::max() / options.block_size);
+    memory.kv_cache = options.num_blocks * BlockBytes(options);
+  }
+  const int64_t needed = fixed + std::max(memory.kv_cache, BlockBytes(options));
+  if (needed <= available && options.num_blocks > 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the model does not fit device ", options.device, ": ", needed,
+      " bytes are needed (weights ", memory.weights, ", KV cache ",
+      std::max(memory.kv_cache, BlockBytes(options)),
+      ", activations and "
+      "tables ",
+      memory.other, ", runtime ", kRuntimeBytes, "), and ", available, " of ",
+      static_cast<int64_t>(total),
+      " are free; take a smaller model, fewer blocks, a smaller "
+      "max_num_batched_tokens or max_model_len, or free the device"));
+}
+
+std::string ReadDriverVersion() {
+  std::ifstream file("/sys/module/nvidia/version");
+  std::string version;
+  if (file >> version) return version;
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  ...", whose
+  // words before the number differ.
+  std::ifstream long_file("/proc/driver/nvidia/version");
+  while (long_file >> version) {
+    if (version.find('.') != std::string::npos &&
+        version.find_first_not_of("0123456789.") == std::string::npos) {
+      return version;
+    }
+  }
+  return "unknown";
+}
+
+class DecoderImpl final : public Decoder {
+ public:
+  DecoderImpl(const DecoderOptions& options, const DecoderMemory& memory)
+      : options_(options), sizes_(options), memory_(memory) {}
+  ~DecoderImpl() override {
+    (void)cudaSetDevice(options_.device);
+    if (stream_.get() != nullptr) (void)cudaStreamSynchronize(stream_.get());
+  }
+
+  absl::Status Init();
+
+  absl::StatusOr<DecoderTiming> Run(const DecoderBatch& batch,
+                                    DecoderOutput* output) override;
+  int32_t vocab_size() const override { return options_.shape.vocab_size; }
+  int32_t block_size() const override { return options_.block_size; }
+  int64_t num_blocks() const override { return options_.num_blocks; }
+  std::string Description() const override;
+
+  const DecoderOptions& options() const override { return options_; }
+  const DecoderMemory& memory() const override { return memory_; }
+  int64_t weight_bytes_read() const override;
+  std::string device_name() const override { return device_name_; }
+  std::string driver_version() const override { return ReadDriverVersion(); }
+  std::string cuda_version() const override;
+  absl::Span<const int32_t> graph_batch_sizes() const override {
+    return graph_sizes_;
+  }
+
+  absl::StatusOr<std::vector<float>> LastLogits() override;
+  absl::StatusOr<LayerWeights> ReadLayer(int32_t layer) override;
+  absl::StatusOr<OuterWeights> ReadOuter() override;
+
+ private:
+  // What the kernels of one iteration see of its size.
+  struct Extent {
+    int64_t rows = 0;
+    int64_t tokens = 0;
+    int64_t samples = 0;
+    // One token a row.
+    bool uniform = false;
+    bool skip_attention = false;
+  };
+  // Batch size and whether attention is left out.
+  using GraphKey = std::pair<int64_t, bool>;
+
+  absl::Status MakeWeights();
+  absl::Status MakeLinearLayers();
+  absl::Status MakePlan();
+  absl::Status MakeGraphs();
+  absl::StatusOr<CudaGraphExec> Capture(const Extent& extent);
+  absl::StatusOr<cudaGraphExec_t> GraphFor(int64_t rows, bool skip_attention);
+
+  absl::Status Validate(const DecoderBatch& batch) const;
+  // Fills the pinned buffer; returns how many int32 of it are used.
+  int64_t Pack(const DecoderBatch& batch, const Extent& extent);
+  absl::Status Upload(int64_t count);
+  absl::Status Enqueue(const Extent& extent);
+  absl::Status EnqueueLayer(const Extent& extent, size_t layer,
+                            const UnpackedBatch& unpacked);
+  absl::Status EnqueueAttention(const Extent& extent, size_t layer);
+  absl::Status EnqueueHead(const Extent& extent, const int32_t* samples);
+  absl::Status Wait();
+  absl::StatusOr<std::vector<float>> ReadBf16(const void* data, int64_t count);
+
+  DecoderOptions options_;
+  const Sizes sizes_;
+  DecoderMemory memory_;
+  std::string device_name_;
+  std::vector<int32_t> graph_sizes_;
+
+  // Freed in the opposite order.
+  CudaStream stream_;
+  DeviceMemory weight_memory_;
+  DeviceMemory kv_memory_;
+  DeviceMemory other_memory_;
+  PinnedMemory packed_memory_;
+  PinnedMemory output_memory_;
+  CudaEvent begin_;
+  CudaEvent end_;
+  WeightPointers weights_ = {};
+  Buffers buffers_ = {};
+  int32_t* packed_ = nullptr;  // pinned
+  int32_t* tokens_ = nullptr;  // pinned, written by the device
+  float* gaps_ = nullptr;
+  std::unique_ptr<LinearContext> linear_context_;
+  std::optional<LinearLayer> qkv_;
+  std::optional<LinearLayer> output_;
+  std::optional<LinearLayer> gate_up_;
+  std::optional<LinearLayer> down_;
+  std::optional<LinearLayer> lm_head_;
+  std::optional<attention::Plan> plan_;
+  std::map<GraphKey, CudaGraphExec> graphs_;
+  int64_t last_samples_ = 0;
+};
+
+// ---- Setting up ----
+
+absl::Status DecoderImpl::Init() {
+  cudaDeviceProp properties;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaGetDeviceProperties(&properties, options_.device),
+                 "cudaGetDeviceProperties"));
+  device_name_ = properties.name;
+  ASSIGN_OR_RETURN(stream_, CreateStream());
+  ASSIGN_OR_RETURN(begin_, CudaEvent::Create());
+  ASSIGN_OR_RETURN(end_, CudaEvent::Create());
+  ASSIGN_OR_RETURN(weight_memory_, AllocateDevice(memory_.weights, "weights"));
+  ASSIGN_OR_RETURN(kv_memory_, AllocateDevice(memory_.kv_cache, "KV cache"));
+  ASSIGN_OR_RETURN(other_memory_,
+                   AllocateDevice(memory_.other, "activations and tables"));
+  ASSIGN_OR_RETURN(packed_memory_,
+                   AllocatePinned(MostPacked(sizes_) * 4, "batches"));
+  ASSIGN_OR_RETURN(output_memory_,
+                   AllocatePinned(sizes_.seqs * 8, "sampled tokens"));
+  packed_ = static_cast<int32_t*>(packed_memory_.get());
+  tokens_ = static_cast<int32_t*>(output_memory_.get());
+  gaps_ = reinterpret_cast<float*>(tokens_ + sizes_.seqs);
+  RETURN_IF_ERROR(MakePlan());
+  RETURN_IF_ERROR(MakeWeights());
+  RETURN_IF_ERROR(MakeLinearLayers());
+  return MakeGraphs();
+}
+
+absl::Status DecoderImpl::MakePlan() {
+  const attention::PlanConfig config = PlanConfigOf(options_);
+  ASSIGN_OR_RETURN(const int64_t bytes,
+                   attention::Plan::WorkspaceBytes(config));
+  Arena arena(other_memory_.get());
+  buffers_ = CarveBuffers(options_, bytes, arena);
+  ASSIGN_OR_RETURN(
+      attention::Plan plan,
+      attention::Plan::Create(config, buffers_.plan, bytes, stream_.get()));
+  plan_.emplace(std::move(plan));
+  return absl::OkStatus();
+}
+
+// Deviations keep the activations of every layer about as large: a product of
+// k inputs gets 1 / sqrt(k), and what is added to the residual stream less.
+absl::Status DecoderImpl::MakeWeights() {
+  Arena arena(weight_memory_.get());
+  weights_ = CarveWeights(options_, arena);
+  uint64_t tensor = 0;
+  const auto fill = [&](void* data, int64_t count, double mean,
+                        double deviation) {
+    const uint64_t seed = Mix(Mix(options_.seed) + ++tensor);
+    return CudaStatus(
+        LaunchFillNormal(data, count, static_cast<float>(mean),
+                         static_cast<float>(deviation), seed, stream_.get()),
+        "making weights");
+  };
+  const double hidden = std::sqrt(static_cast<double>(sizes_.hidden));
+  const double branches = std::sqrt(2.0 * options_.shape.num_layers);
+  constexpr double kNormDeviation = 0.02;
+  for (const LayerPointers& layer : weights_.layers) {
+    RETURN_IF_ERROR(
+        fill(layer.qkv, sizes_.qkv() * sizes_.hidden, 0, 1 / hidden));
+    RETURN_IF_ERROR(
+        fill(layer.output, sizes_.hidden * sizes_.q, 0,
+             1 / std::sqrt(static_cast<double>(sizes_.q)) / branches));
+    RETURN_IF_ERROR(fill(layer.gate_up, 2 * sizes_.intermediate * sizes_.hidden,
+                         0, 1 / hidden));
+    RETURN_IF_ERROR(fill(
+        layer.down, sizes_.hidden * sizes_.intermediate, 0,
+        2 / std::sqrt(static_cast<double>(sizes_.intermediate)) / branches));
+    RETURN_IF_ERROR(
+        fill(layer.attention_norm, sizes_.hidden, 1, kNormDeviation));
+    RETURN_IF_ERROR(fill(layer.mlp_norm, sizes_.hidden, 1, kNormDeviation));
+  }
+  RETURN_IF_ERROR(fill(weights_.embedding, sizes_.vocab * sizes_.hidden, 0,
+                       options_.shape.tied_embeddings ? 1 / hidden : 1));
+  if (!options_.shape.tied_embeddings) {
+    RETURN_IF_ERROR(
+        fill(weights_.lm_head, sizes_.vocab * sizes_.hidden, 0, 1 / hidden));
+  }
+  RETURN_IF_ERROR(fill(weights_.final_norm, sizes_.hidden, 1, kNormDeviation));
+  // So that algorithms are timed on numbers, and nothing is read unwritten.
+  RETURN_IF_ERROR(fill(buffers_.normed, sizes_.tokens * sizes_.hidden, 0, 1));
+  RETURN_IF_ERROR(fill(buffers_.attention, sizes_.tokens * sizes_.q, 0, 1));
+  RETURN_IF_ERROR(
+      fill(buffers_.activated, sizes_.tokens * sizes_.intermediate, 0, 1));
+  RETURN_IF_ERROR(fill(buffers_.last, sizes_.seqs * sizes_.hidden, 0, 1));
+  RETURN_IF_ERROR(fill(kv_memory_.get(), memory_.kv_cache / kBf16, 0, 1));
+  RETURN_IF_ERROR(
+      CudaStatus(LaunchRotaryTable(buffers_.cos_sin, sizes_.positions,
+                                   options_.shape.head_dim,
+                                   options_.shape.rope_theta, stream_.get()),
+                 "making the rotary table"));
+  return Wait();
+}
+
+absl::Status DecoderImpl::MakeLinearLayers() {
+  ASSIGN_OR_RETURN(linear_context_,
+                   LinearContext::Create(buffers_.workspace, kWorkspaceBytes));
+  std::vector<const void*> qkv;
+  std::vector<const void*> output;
+  std::vector<const void*> gate_up;
+  std::vector<const void*> down;
+  for (const LayerPointers& layer : weights_.layers) {
+    qkv.push_back(layer.qkv);
+    output.push_back(layer.output);
+    gate_up.push_back(layer.gate_up);
+    down.push_back(layer.down);
+  }
+  const std::vector<const void*> lm_head = {weights_.lm_head};
+  const struct {
+    std::optional<LinearLayer>* layer;
+    const std::vector<const void*>* weights;
+    int64_t inputs;
+    int64_t outputs;
+    int64_t tokens;
+    const void* x;
+    void* y;
+  } layers[] = {{&qkv_, &qkv, sizes_.hidden, sizes_.qkv(), sizes_.tokens,
+                 buffers_.normed, buffers_.qkv},
+                {&output_, &output, sizes_.q, sizes_.hidden, sizes_.tokens,
+                 buffers_.attention, buffers_.delta},
+                {&gate_up_, &gate_up, sizes_.hidden, 2 * sizes_.intermediate,
+                 sizes_.tokens, buffers_.normed, buffers_.gate_up},
+                {&down_, &down, sizes_.intermediate, sizes_.hidden,
+                 sizes_.tokens, buffers_.activated, buffers_.delta},
+                {&lm_head_, &lm_head, sizes_.hidden, sizes_.vocab, sizes_.seqs,
+                 buffers_.last, buffers_.logits}};
+  for (const auto& each : layers) {
+    LinearOptions options;
+    options.inputs = static_cast<int32_t>(each.inputs);
+    options.outputs = static_cast<int32_t>(each.outputs);
+    options.max_tokens = each.tokens;
+    options.float_output = each.layer == &lm_head_;
+    options.batch_invariant = options_.batch_invariant;
+    ASSIGN_OR_RETURN(LinearLayer layer,
+                     LinearLayer::Create(linear_context_.get(), options));
+    if (options_.tune_linear_layers) {
+      RETURN_IF_ERROR(layer.Tune(*each.weights, each.x, each.y, stream_.get()));
+    }
+    each.layer->emplace(std::move(layer));
+  }
+  return Wait();
+}
+
+absl::Status DecoderImpl::MakeGraphs() {
+  if (!options_.cuda_graphs) return absl::OkStatus();
+  graph_sizes_ = GraphBatchSizes(options_.max_num_seqs);
+  for (const int32_t size : graph_sizes_) {
+    RETURN_IF_ERROR(GraphFor(size, false).status());
+  }
+  return Wait();
+}
+
+absl::StatusOr<cudaGraphExec_t> DecoderImpl::GraphFor(int64_t rows,
+                                                      bool skip_attention) {
+  const GraphKey key = {rows, skip_attention};
+  auto it = graphs_.find(key);
+  if (it == graphs_.end()) {
+    Extent extent;
+    extent.rows = extent.tokens = extent.samples = rows;
+    extent.uniform = true;
+    extent.skip_attention = skip_attention;
+    ASSIGN_OR_RETURN(CudaGraphExec exec, Capture(extent));
+    RETURN_IF_ERROR(CudaStatus(cudaGraphUpload(exec.get(), stream_.get()),
+                               "cudaGraphUpload"));
+    it = graphs_.emplace(key, std::move(exec)).first;
+  }
+  return it->second.get();
+}
+
+absl::StatusOr<CudaGraphExec> DecoderImpl::Capture(const Extent& extent) {
+  RETURN_IF_ERROR(CudaStatus(
+      cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeRelaxed),
+      "cudaStreamBeginCapture"));
+  absl::Status status = begin_.RecordInGraph(stream_.get());
+  if (status.ok()) status = Enqueue(extent);
+  if (status.ok()) status = end_.RecordInGraph(stream_.get());
+  cudaGraph_t captured = nullptr;
+  const absl::Status ended = CudaStatus(
+      cudaStreamEndCapture(stream_.get(), &captured), "cudaStreamEndCapture");
+  const CudaGraph graph(captured);
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(ended);
+  cudaGraphExec_t exec = nullptr;
+  RETURN_IF_ERROR(CudaStatus(cudaGraphInstantiate(&exec, graph.get(), 0),
+                             "cudaGraphInstantiate"));
+  return CudaGraphExec(exec);
+}
+
+// ---- One iteration ----
+
+absl::Status DecoderImpl::Validate(const DecoderBatch& batch) const {
+  const auto refuse = [](const auto&... parts) {
+    return absl::InvalidArgumentError(absl::StrCat(parts...));
+  };
+  const int64_t rows = static_cast<int64_t>(batch.sequences.size());
+  if (rows == 0 || rows > options_.max_num_seqs) {
+    return refuse("the batch has ", rows, " sequences; the decoder takes 1 to ",
+                  options_.max_num_seqs);
+  }
+  int64_t tokens = 0;
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const DecoderSequence& sequence = batch.sequences[i];
+    if (sequence.num_tokens < 1 || sequence.cached_tokens < 0) {
+      return refuse("sequence ", i, " has ", sequence.num_tokens,
+                    " tokens to compute and ", sequence.cached_tokens,
+                    " in the cache");
+    }
+    const int64_t length =
+        int64_t{sequence.cached_tokens} + sequence.num_tokens;
+    if (length > sizes_.positions) {
+      return refuse("sequence ", i, " grows to ", length,
+                    " tokens, past max_model_len ", options_.max_model_len);
+    }
+    const int64_t blocks = CeilDiv(length, options_.block_size);
+    if (static_cast<int64_t>(sequence.blocks.size()) < blocks) {
+      return refuse("sequence ", i, " has ", sequence.blocks.size(),
+                    " blocks; its ", length, " tokens take ", blocks);
+    }
+    for (int64_t b = 0; b < blocks; ++b) {
+      const int32_t block = sequence.blocks[static_cast<size_t>(b)];
+      if (block >= 0 && block < options_.num_blocks) continue;
+      return refuse("block ", b, " of sequence ", i, " is ", block,
+                    ", outside the cache of ", options_.num_blocks, " blocks");
+    }
+    tokens += sequence.num_tokens;
+  }
+  if (tokens > options_.max_num_batched_tokens ||
+      tokens != static_cast<int64_t>(batch.tokens.size())) {
+    return refuse("the sequences compute ", tokens, " tokens and ",
+                  batch.tokens.size(), " are given; the decoder takes at most ",
+                  options_.max_num_batched_tokens);
+  }
+  for (const int32_t token : batch.tokens) {
+    if (token < 0 || token >= options_.shape.vocab_size) {
+      return refuse("token ", token, " is outside the vocabulary of ",
+                    options_.shape.vocab_size);
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t DecoderImpl::Pack(const DecoderBatch& batch, const Extent& extent) {
+  const PackedLayout at(extent.rows, extent.tokens, extent.samples);
+  std::memcpy(packed_, batch.tokens.data(), batch.tokens.size() * 4);
+  int32_t token = 0;
+  int32_t entry = 0;
+  int64_t sample = at.samples;
+  const int64_t rows = static_cast<int64_t>(batch.sequences.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    const DecoderSequence& sequence = batch.sequences[static_cast<size_t>(row)];
+    const int32_t length = sequence.cached_tokens + sequence.num_tokens;
+    const int32_t blocks =
+        static_cast<int32_t>(CeilDiv(length, options_.block_size));
+    packed_[at.cu_tokens + row] = token;
+    packed_[at.lengths + row] = length;
+    packed_[at.table_begin + row] = entry;
+    std::memcpy(packed_ + at.entries + entry, sequence.blocks.data(),
+                static_cast<size_t>(blocks) * 4);
+    entry += blocks;
+    token += sequence.num_tokens;
+    if (sequence.sample) packed_[sample++] = token - 1;
+  }
+  // The rows that fill a graph's batch up: one token each, without a slot.
+  for (int64_t row = rows; row < extent.rows; ++row) {
+    packed_[token] = 0;
+    packed_[at.cu_tokens + row] = token;
+    packed_[at.lengths + row] = -1;
+    packed_[at.table_begin + row] = entry;
+    packed_[sample++] = token++;
+  }
+  packed_[at.cu_tokens + extent.rows] = token;
+  packed_[at.table_begin + extent.rows] = entry;
+  return at.entries + entry;
+}
+
+absl::Status DecoderImpl::Upload(int64_t count) {
+  return CudaStatus(
+      cudaMemcpyAsync(buffers_.packed, packed_, static_cast<size_t>(count) * 4,
+                      cudaMemcpyHostToDevice, stream_.get()),
+      "uploading the batch");
+}
+
+absl::Status DecoderImpl::Enqueue(const Extent& extent) {
+  const PackedLayout at(extent.rows, extent.tokens, extent.samples);
+  PackedBatch packed;
+  packed.rows = static_cast<int32_t>(extent.rows);
+  packed.tokens = static_cast<int32_t>(extent.tokens);
+  packed.token_ids = buffers_.packed;
+  packed.cu_tokens = buffers_.packed + at.cu_tokens;
+  packed.lengths = buffers_.packed + at.lengths;
+  packed.table_begin = buffers_.packed + at.table_begin;
+  packed.table_entries = buffers_.packed + at.entries;
+  UnpackedBatch unpacked;
+  unpacked.block_table = buffers_.block_table;
+  unpacked.table_stride = static_cast<int32_t>(sizes_.table);
+  unpacked.positions = buffers_.positions;
+  unpacked.slots = buffers_.slots;
+  RETURN_IF_ERROR(CudaStatus(
+      LaunchUnpack(packed, options_.block_size, unpacked, stream_.get()),
+      "unpack kernel"));
+  attention::BatchMetadata metadata;
+  metadata.batch = packed.rows;
+  metadata.total_q = extent.tokens;
+  if (!extent.uniform) metadata.cu_seqlens_q = packed.cu_tokens;
+  metadata.cache_seqlens = packed.lengths;
+  metadata.max_seqlen_k = sizes_.positions;
+  RETURN_IF_ERROR(plan_->Update(metadata, stream_.get()));
+  RETURN_IF_ERROR(CudaStatus(
+      LaunchEmbedNorm(packed.token_ids, extent.tokens, weights_.embedding,
+                      weights_.layers[0].attention_norm,
+                      options_.shape.hidden_size,
+                      static_cast<float>(options_.shape.norm_epsilon),
+                      buffers_.residual, buffers_.normed, stream_.get()),
+      "embedding kernel"));
+  for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+    RETURN_IF_ERROR(EnqueueLayer(extent, layer, unpacked));
+  }
+  if (extent.samples == 0) return absl::OkStatus();
+  return EnqueueHead(extent, buffers_.packed + at.samples);
+}
+
+absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
+                                       const UnpackedBatch& unpacked) {
+  const LayerPointers& weights = weights_.layers[layer];
+  const DecoderShape& shape = options_.shape;
+  const float epsilon = static_cast<float>(shape.norm_epsilon);
+  const cudaStream_t stream = stream_.get();
+  RETURN_IF_ERROR(qkv_->Run(buffers_.normed, weights.qkv, extent.tokens,
+                            buffers_.qkv, stream));
+  const int64_t layer_kv = memory_.kv_cache / shape.num_layers;
+  char* const k_cache = static_cast<char*>(kv_memory_.get()) +
+                        static_cast<int64_t>(layer) * layer_kv;
+  RETURN_IF_ERROR(CudaStatus(
+      LaunchRotaryAppend({shape.num_heads, shape.num_kv_heads, shape.head_dim},
+                         unpacked, extent.tokens, buffers_.cos_sin,
+                         buffers_.qkv, k_cache, k_cache + layer_kv / 2, stream),
+      "rotary kernel"));
+  if (!extent.skip_attention) {
+    RETURN_IF_ERROR(EnqueueAttention(extent, layer));
+  }
+  RETURN_IF_ERROR(output_->Run(buffers_.attention, weights.output,
+                               extent.tokens, buffers_.delta, stream));
+  RETURN_IF_ERROR(
+      CudaStatus(LaunchAddNorm(buffers_.delta, extent.tokens, weights.mlp_norm,
+                               shape.hidden_size, epsilon, buffers_.residual,
+                               buffers_.normed, stream),
+                 "norm kernel"));
+  RETURN_IF_ERROR(gate_up_->Run(buffers_.normed, weights.gate_up, extent.tokens,
+                                buffers_.gate_up, stream));
+  RETURN_IF_ERROR(CudaStatus(
+      LaunchSiluMul(buffers_.gate_up, extent.tokens, shape.intermediate_size,
+                    buffers_.activated, stream),
+      "activation kernel"));
+  RETURN_IF_ERROR(down_->Run(buffers_.activated, weights.down, extent.tokens,
+                             buffers_.delta, stream));
+  if (layer + 1 == weights_.layers.size()) return absl::OkStatus();
+  return CudaStatus(LaunchAddNorm(buffers_.delta, extent.tokens,
+                                  weights_.layers[layer + 1].attention_norm,
+                                  shape.hidden_size, epsilon, buffers_.residual,
+                                  buffers_.normed, stream),
+                    "norm kernel");
+}
+
+absl::Status DecoderImpl::EnqueueAttention(const Extent& extent, size_t layer) {
+  const DecoderShape& shape = options_.shape;
+  const int64_t layer_kv = memory_.kv_cache / shape.num_layers;
+  char* const k_cache = static_cast<char*>(kv_memory_.get()) +
+                        static_cast<int64_t>(layer) * layer_kv;
+  attention::PagedParams params;
+  params.q = {buffers_.qkv, sizes_.qkv(), shape.head_dim};
+  params.cache.k = k_cache;
+  params.cache.v = k_cache + layer_kv / 2;
+  params.cache.num_blocks = options_.num_blocks;
+  params.cache.block_size = options_.block_size;
+  params.cache.k_block_stride = options_.block_size * sizes_.kv;
+  params.cache.k_slot_stride = sizes_.kv;
+  params.cache.k_head_stride = shape.head_dim;
+  params.cache.v_block_stride = params.cache.k_block_stride;
+  params.cache.v_slot_stride = params.cache.k_slot_stride;
+  params.cache.v_head_stride = params.cache.k_head_stride;
+  params.block_table = {buffers_.block_table, sizes_.table,
+                        static_cast<int32_t>(sizes_.table)};
+  params.out = {buffers_.attention, sizes_.q, shape.head_dim};
+  return attention::MixedForward(*plan_, params, stream_.get());
+}
+
+absl::Status DecoderImpl::EnqueueHead(const Extent& extent,
+                                      const int32_t* samples) {
+  const cudaStream_t stream = stream_.get();
+  RETURN_IF_ERROR(CudaStatus(
+      LaunchGatherNorm(buffers_.delta, buffers_.residual, samples,
+                       extent.samples, weights_.final_norm,
+                       options_.shape.hidden_size,
+                       static_cast<float>(options_.shape.norm_epsilon),
+                       buffers_.last, stream),
+      "final norm kernel"));
+  RETURN_IF_ERROR(lm_head_->Run(buffers_.last, weights_.lm_head, extent.samples,
+                                buffers_.logits, stream));
+  return CudaStatus(
+      LaunchArgmax(buffers_.logits, extent.samples, options_.shape.vocab_size,
+                   buffers_.partials, tokens_, gaps_, stream),
+      "argmax kernel");
+}
+
+// Asks again and again: sleeping would take tens of microseconds to wake from.
+absl::Status DecoderImpl::Wait() {
+  cudaError_t error = cudaErrorNotReady;
+  while (error == cudaErrorNotReady) error = cudaStreamQuery(stream_.get());
+  return CudaStatus(error, "running the batch");
+}
+
+absl::StatusOr<DecoderTiming> DecoderImpl::Run(const DecoderBatch& batch,
+                                               DecoderOutput* output) {
+  RETURN_IF_ERROR(CudaStatus(cudaSetDevice(options_.device), "cudaSetDevice"));
+  Extent extent;
+  extent.rows = static_cast<int64_t>(batch.sequences.size());
+  extent.tokens = static_cast<int64_t>(batch.tokens.size());
+  extent.uniform = extent.tokens == extent.rows;
+  extent.skip_attention = batch.skip_attention;
+  for (const DecoderSequence& sequence : batch.sequences) {
+    extent.samples += sequence.sample ? 1 : 0;
+  }
+  const int64_t samples = extent.samples;
+  cudaGraphExec_t graph = nullptr;
+  if (options_.cuda_graphs && extent.uniform && samples == extent.rows &&
+      extent.rows > 0 && extent.rows <= options_.max_num_seqs &&
+      !batch.skip_graph) {
+    extent.rows = *std::lower_bound(graph_sizes_.begin(), graph_sizes_.end(),
+                                    extent.rows);
+    extent.tokens = extent.samples = extent.rows;
+    ASSIGN_OR_RETURN(graph, GraphFor(extent.rows, extent.skip_attention));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  RETURN_IF_ERROR(Validate(batch));
+  RETURN_IF_ERROR(Upload(Pack(batch, extent)));
+  if (graph != nullptr) {
+    RETURN_IF_ERROR(
+        CudaStatus(cudaGraphLaunch(graph, stream_.get()), "cudaGraphLaunch"));
+  } else {
+    RETURN_IF_ERROR(begin_.Record(stream_.get()));
+    if (absl::Status status = Enqueue(extent); !status.ok()) {
+      (void)Wait();  // the first error is the one to tell
+      return status;
+    }
+    RETURN_IF_ERROR(end_.Record(stream_.get()));
+  }
+  RETURN_IF_ERROR(Wait());
+  const auto end = std::chrono::steady_clock::now();
+  last_samples_ = samples;
+  ASSIGN_OR_RETURN(const float milliseconds, end_.Since(begin_));
+  DecoderTiming timing;
+  timing.device = SimDuration::Millis(milliseconds);
+  const SimDuration wall = SimDuration::Nanos(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin)
+          .count());
+  timing.host = std::max(wall - timing.device, SimDuration::Zero());
+  if (output != nullptr) {
+    output->tokens.assign(tokens_, tokens_ + samples);
+    output->logit_gaps.assign(gaps_, gaps_ + samples);
+  }
+  return timing;
+}
+
+// ---- What there is ----
+
+std::string DecoderImpl::Description() const {
+  return absl::StrCat(device_name_, ", driver ", driver_version(), ", CUDA ",
+                      cuda_version(), ": weights ", Gigabytes(memory_.weights),
+                      ", KV cache ", options_.num_blocks, " blocks of ",
+                      options_.block_size, " tokens (",
+                      Gigabytes(memory_.kv_cache), "), activations and tables ",
+                      Gigabytes(memory_.other));
+}
+
+int64_t DecoderImpl::weight_bytes_read() const {
+  const int64_t embedding =
+      options_.shape.tied_embeddings ? 0 : sizes_.vocab * sizes_.hidden * kBf16;
+  return memory_.weights - embedding;
+}
+
+std::string DecoderImpl::cuda_version() const {
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) != cudaSuccess) return "unknown";
+  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+absl::StatusOr<std::vector<float>> DecoderImpl::LastLogits() {
+  std::vector<float> logits(static_cast<size_t>(last_samples_ * sizes_.vocab));
+  RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpy(logits.data(), buffers_.logits, logits.size() * 4,
+                            cudaMemcpyDeviceToHost),
+                 "reading logits"));
+  return logits;
+}
+
+absl::StatusOr<std::vector<float>> DecoderImpl::ReadBf16(const void* data,
+                                                         int64_t count) {
+  std::vector<uint16_t> bits(static_cast<size_t>(count));
+  RETURN_IF_ERROR(CudaStatus(
+      cudaMemcpy(bits.data(), data, bits.size() * 2, cudaMemcpyDeviceToHost),
+      "reading weights"));
+  std::vector<float> values(bits.size());
+  for (size_t i = 0; i < bits.size(); ++i) {
+    const uint32_t word = uint32_t{bits[i]} << 16;
+    std::memcpy(&values[i], &word, sizeof(word));
+  }
+  return values;
+}
+
+absl::StatusOr<Decoder::LayerWeights> DecoderImpl::ReadLayer(int32_t layer) {
+  if (layer < 0 || layer >= options_.shape.num_layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer ", layer, " of ", options_.shape.num_layers));
+  }
+  const LayerPointers& from = weights_.layers[static_cast<size_t>(layer)];
+  LayerWeights weights;
+  ASSIGN_OR_RETURN(weights.qkv,
+                   ReadBf16(from.qkv, sizes_.qkv() * sizes_.hidden));
+  ASSIGN_OR_RETURN(weights.output,
+                   ReadBf16(from.output, sizes_.hidden * sizes_.q));
+  ASSIGN_OR_RETURN(
+      weights.gate_up,
+      ReadBf16(from.gate_up, 2 * sizes_.intermediate * sizes_.hidden));
+  ASSIGN_OR_RETURN(weights.down,
+                   ReadBf16(from.down, sizes_.hidden * sizes_.intermediate));
+  ASSIGN_OR_RETURN(weights.attention_norm,
+                   ReadBf16(from.attention_norm, sizes_.hidden));
+  ASSIGN_OR_RETURN(weights.mlp_norm, ReadBf16(from.mlp_norm, sizes_.hidden));
+  return weights;
+}
+
+absl::StatusOr<Decoder::OuterWeights> DecoderImpl::ReadOuter() {
+  OuterWeights weights;
+  const int64_t table = sizes_.vocab * sizes_.hidden;
+  ASSIGN_OR_RETURN(weights.embedding, ReadBf16(weights_.embedding, table));
+  ASSIGN_OR_RETURN(weights.lm_head, ReadBf16(weights_.lm_head, table));
+  ASSIGN_OR_RETURN(weights.final_norm,
+                   ReadBf16(weights_.final_norm, sizes_.hidden));
+  return weights;
+}
+
+}  // namespace
+
+absl::StatusOr<DecoderMemory> Decoder::MemoryOf(const DecoderOptions& options) {
+  return SizeUp(options);
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Create(
+    const DecoderOptions& options) {
+  DecoderOptions settled = options;
+  ASSIGN_OR_RETURN(DecoderMemory memory, SizeUp(settled));
+  RETURN_IF_ERROR(LoadCublasLt().status());
+  RETURN_IF_ERROR(FitMemory(settled, memory));
+  auto decoder = std::make_unique<DecoderImpl>(settled, memory);
+  RETURN_IF_ERROR(decoder->Init());
+  return decoder;
+}
+
+}  // namespace interleave::sim
