@@ -1,39 +1,39 @@
-// Debian builds Abseil's archives for executables: four of their objects reach
-// thread-local variables in a way that a shared library cannot (local-exec).
-// These definitions stand in for the two of them that absl::Status pulls in, so
-// that the linker takes those from here and leaves the archives' alone. Only
-// shared libraries link this.
+// Debian builds Abseil's archives for executables: some of their objects reach
+// thread-local variables in ways that a library loaded at run time cannot
+// (local-exec and initial-exec). absl::Status pulls two of them in. These
+// definitions stand in for what it needs of them, so that the linker leaves
+// them alone. Only shared libraries link this.
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdint>
+#include <cstdlib>
+#include <string>
 
 #include "absl/base/config.h"
 
 #if defined(ABSL_LTS_RELEASE_VERSION) && ABSL_LTS_RELEASE_VERSION == 20220623
 
-#include "absl/base/attributes.h"
 #include "absl/base/internal/sysinfo.h"
-#include "absl/strings/internal/cordz_functions.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/internal/cordz_info.h"
 
 namespace absl {
 ABSL_NAMESPACE_BEGIN
+
+// A Cord exists only as the payload of a Status, and no library that links this
+// attaches one: none of these is ever called.
+void Cord::DestroyCordSlow() { std::abort(); }
+void Cord::InlineRep::UnrefTree() { std::abort(); }
+bool Cord::EqualsImpl(const Cord&, size_t) const { std::abort(); }
+Cord::operator std::string() const { std::abort(); }
+
 namespace cord_internal {
 
-// Cords are never sampled, and look again after this many.
-constexpr int64_t kNever = int64_t{1} << 62;
-
-ABSL_CONST_INIT thread_local int64_t cordz_next_sample = kNever;
-
-bool cordz_should_profile_slow() {
-  cordz_next_sample = kNever;
-  return false;
+void CordzInfo::MaybeTrackCordImpl(InlineData&, const InlineData&,
+                                   MethodIdentifier) {
+  std::abort();
 }
-
-int32_t get_cordz_mean_interval() { return 0; }
-void set_cordz_mean_interval(int32_t) {}
-void cordz_set_next_sample_for_testing(int64_t) {}
 
 }  // namespace cord_internal
 
