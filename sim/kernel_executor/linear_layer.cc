@@ -24,6 +24,8 @@ constexpr int kCandidates = 8;
 // Launches that are timed together, and how often: the least time counts.
 constexpr int kTimedLaunches = 4;
 constexpr int kTimings = 3;
+// Above this many tokens one launch takes long enough.
+constexpr int64_t kManyTokens = 4096;
 
 }  // namespace
 
@@ -230,6 +232,7 @@ absl::Status LinearLayer::TuneBucket(absl::Span<const void* const> weights,
                    Candidates(bucket.tokens, kCandidates));
   ASSIGN_OR_RETURN(const CudaEvent begin, CudaEvent::Create());
   ASSIGN_OR_RETURN(const CudaEvent end, CudaEvent::Create());
+  const int launches = bucket.tokens > kManyTokens ? 1 : kTimedLaunches;
   float best = std::numeric_limits<float>::infinity();
   size_t next = 0;
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
@@ -238,7 +241,7 @@ absl::Status LinearLayer::TuneBucket(absl::Span<const void* const> weights,
     float least = std::numeric_limits<float>::infinity();
     for (int timing = 0; timing < kTimings; ++timing) {
       RETURN_IF_ERROR(begin.Record(stream));
-      for (int i = 0; i < kTimedLaunches; ++i) {
+      for (int i = 0; i < launches; ++i) {
         RETURN_IF_ERROR(
             Launch(algorithm, x, weights[next++ % weights.size()], y, stream));
       }
