@@ -29,6 +29,7 @@
 #include "sim/cost/host_overhead.h"
 #include "sim/cost/model.pb.h"
 #include "sim/cost/model_math.h"
+#include "sim/cost/shipped_profiles.h"
 #include "sim/cost/specs.h"
 #include "sim/cost_model_executor.h"
 #include "sim/metrics/metrics.h"
@@ -159,6 +160,7 @@ absl::StatusOr<Setup> Resolve(const SimulationConfig& config) {
   setup.config = config;
   RETURN_IF_ERROR(CheckKind(config));
   SimulationConfig& resolved = setup.config;
+  RETURN_IF_ERROR(SettleHostOverhead(resolved.mutable_cost()));
   resolved.mutable_cost()->mutable_host_overhead();
   if (resolved.cost().kind_case() == CostModelConfig::KIND_NOT_SET) {
     resolved.mutable_cost()->mutable_roofline();

@@ -19,6 +19,7 @@
 #include "sim/config/config.h"
 #include "sim/config/simulation.pb.h"
 #include "sim/config/trace_head.h"
+#include "sim/cost/shipped_profiles.h"
 #include "sim/cost/text_proto.h"
 #include "sim/workload/workload.pb.h"
 
@@ -118,10 +119,16 @@ std::vector<Flag> FlagTable(Flags* flags) {
                 "policy.options", flags),
       FieldFlag("model", "NAME|FILE", "see --list", "cost.model", flags),
       FieldFlag("device", "NAME|FILE", "see --list", "cost.device", flags),
-      FieldFlag("profile", "DIR",
-                "predicts from the measured tables in this folder instead of "
-                "the roofline",
-                "cost.profile.directory", flags),
+      {"profile", "NAME|DIR",
+       "predicts from measured tables instead of the roofline: a shipped "
+       "profile (see --list), or a folder",
+       [flags](absl::string_view text) {
+         flags->fields.emplace_back(sim::IsShippedProfile(text)
+                                        ? "cost.profile.name"
+                                        : "cost.profile.directory",
+                                    std::string(text));
+         return absl::OkStatus();
+       }},
       FieldFlag("num_blocks", "N",
                 "KV blocks; when absent as many as the device's memory holds",
                 "cache.num_blocks", flags),

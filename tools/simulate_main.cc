@@ -23,6 +23,7 @@
 #include "scheduler/registry.h"
 #include "sim/config/config.h"
 #include "sim/config/simulation.pb.h"
+#include "sim/cost/shipped_profiles.h"
 #include "sim/cost/specs.h"
 #include "sim/output/output_folder.h"
 #include "sim/output/progress_bar.h"
@@ -58,6 +59,8 @@ void List(std::ostream& out) {
   ListEntries("Models (--model)", sim::ListModels(), out);
   out << "\n";
   ListEntries("Devices (--device)", sim::ListDevices(), out);
+  out << "\n";
+  ListEntries("Profiles (--profile)", sim::ListProfiles(), out);
 }
 
 // The runs of one request, one a seed, and how far each has come.

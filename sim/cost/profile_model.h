@@ -35,7 +35,8 @@
 namespace interleave::sim {
 
 // `device` gives the host link's rate for swaps.  InvalidArgument for a layer
-// that the tables do not have, listing those they have.
+// that the tables do not have, listing those they have, and for tables that
+// name another model or device.
 absl::StatusOr<std::unique_ptr<CostModel>> CreateProfileModel(
     const ModelSpec& model, const DeviceSpec& device,
     const Parallelism& parallelism, const ProfileOptions& options,
