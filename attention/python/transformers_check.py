@@ -1,0 +1,203 @@
+"""Hugging Face's continuous batching with interleave_attention as flash_attn.
+
+A tiny random Llama generates greedily for prompts of many lengths, by
+generate_batch over a cache in pages: by transformers' own sdpa, then with
+interleave_attention in place of flash-attn, with block tables on and off and
+CUDA graphs on and off. All must give the same tokens, except where two tokens
+were nearly as likely: then the first token that differs is shown with the gap
+between the two best logits, and counts as a tie when that gap is below what the
+16-bit type resolves. A run with a wrong softmax scale must give other tokens,
+so that sameness means something. Needs a GPU and transformers 5.
+"""
+
+import argparse
+import dataclasses
+import functools
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import as_flash_attn  # noqa: E402
+
+as_flash_attn.install()
+
+import interleave_attention  # noqa: E402
+
+calls = {}
+
+
+def counted(name):
+    function = getattr(interleave_attention, name)
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        calls[name] = calls.get(name, 0) + 1
+        return function(*args, **kwargs)
+
+    setattr(interleave_attention, name, wrapper)
+
+
+for counted_name in ("flash_attn_varlen_func", "flash_attn_with_kvcache"):
+    counted(counted_name)
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from transformers import AutoModelForCausalLM, LlamaConfig  # noqa: E402
+from transformers.generation import (  # noqa: E402
+    ContinuousBatchingConfig,
+    GenerationConfig,
+)
+
+PROMPT_LENGTHS = [3, 17, 64, 130, 257, 300, 511, 40, 255, 256, 1, 90]
+
+
+def make_model(head_dim, dtype, seed):
+    config = LlamaConfig(
+        vocab_size=256,
+        hidden_size=8 * head_dim,
+        intermediate_size=1024,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        head_dim=head_dim,
+        max_position_embeddings=4096,
+        initializer_range=0.06,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    return model.to("cuda", dtype).eval()
+
+
+def batching(tables, graphs):
+    names = {field.name for field in dataclasses.fields(ContinuousBatchingConfig)}
+    wanted = {
+        "num_blocks": 64,
+        "max_batch_tokens": 256,
+        "max_memory_percent": 0.05,
+        "max_blocks_per_request": 8 if tables else 0,
+        "use_cuda_graph": graphs,
+    }
+    wanted["page_size" if "page_size" in names else "block_size"] = 256
+    return ContinuousBatchingConfig(**{k: v for k, v in wanted.items() if k in names})
+
+
+def generate(model, prompts, new_tokens, implementation, tables, graphs):
+    model.set_attn_implementation(implementation)
+    calls.clear()
+    begin = time.time()
+    results = model.generate_batch(
+        prompts,
+        generation_config=GenerationConfig(
+            max_new_tokens=new_tokens, do_sample=False, eos_token_id=-1, pad_token_id=0
+        ),
+        continuous_batching_config=batching(tables, graphs),
+        progress_bar=False,
+    )
+    seconds = time.time() - begin
+    ordered = sorted(results.values(), key=lambda r: int(r.request_id.split("_")[1]))
+    tokens = [list(result.generated_tokens) for result in ordered]
+    for result in ordered:
+        if result.error:
+            print("error of %s: %s" % (result.request_id, result.error))
+    return tokens, dict(calls), seconds
+
+
+def gap(model, prompt, tokens):
+    """Between the two best logits after `tokens`, and the logits' spread."""
+    with torch.no_grad():
+        ids = torch.tensor([prompt + tokens], device="cuda")
+        logits = model(input_ids=ids).logits[0, -1].float()
+    best = logits.topk(2).values
+    return (best[0] - best[1]).item(), logits.abs().max().item()
+
+
+def compare(model, prompts, expected, got, dtype):
+    """(requests alike, ties, real differences)"""
+    alike = ties = differences = 0
+    model.set_attn_implementation("sdpa")
+    for i, (prompt, a, b) in enumerate(zip(prompts, expected, got)):
+        if a == b:
+            alike += 1
+            continue
+        at = next((j for j, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+        between, largest = gap(model, prompt, a[:at])
+        tie = between <= 8 * torch.finfo(dtype).eps * largest and len(a) == len(b)
+        ties += tie
+        differences += not tie
+        print(
+            "  request %d (%d prompt tokens) differs at token %d of %d/%d: gap of the "
+            "best logits %.4g where the largest is %.4g: %s"
+            % (i, len(prompt), at, len(a), len(b), between, largest,
+               "a tie" if tie else "NOT a tie")
+        )
+    return alike, ties, differences
+
+
+def run(head_dim, dtype, seed, new_tokens):
+    model = make_model(head_dim, dtype, seed)
+    generator = torch.Generator().manual_seed(seed)
+    prompts = [
+        torch.randint(0, 256, (length,), generator=generator).tolist()
+        for length in PROMPT_LENGTHS
+    ]
+    print("head_dim %d, %s, seed %d" % (head_dim, dtype, seed), flush=True)
+    expected, _, seconds = generate(model, prompts, new_tokens, "paged|sdpa", False, False)
+    print("  paged|sdpa: %d requests, %.1f s" % (len(expected), seconds), flush=True)
+    failed = len(expected) != len(prompts) or any(
+        len(tokens) != new_tokens for tokens in expected
+    )
+    if failed:
+        print("  FAILED: transformers' own sdpa gave %s" % [len(t) for t in expected])
+    for tables in (False, True):
+        for graphs in (False, True):
+            got, used, seconds = generate(
+                model, prompts, new_tokens, "flash_attention_2", tables, graphs
+            )
+            alike, ties, differences = compare(model, prompts, expected, got, dtype)
+            decodes = used.get("flash_attn_with_kvcache", 0)
+            ok = (
+                not differences
+                and len(got) == len(prompts)
+                and used.get("flash_attn_varlen_func", 0) > 0
+                and (decodes > 0) == tables
+            )
+            failed |= not ok
+            print(
+                "  %s block tables %s, CUDA graphs %s: %d of %d requests alike, %d ties, "
+                "%d differences; calls %s; %.1f s"
+                % ("ok    " if ok else "FAILED", "on " if tables else "off",
+                   "on " if graphs else "off", alike, len(prompts), ties, differences,
+                   used, seconds),
+                flush=True,
+            )
+    for module in model.modules():
+        if hasattr(module, "scaling"):
+            module.scaling *= 1.5
+    got, _, _ = generate(model, prompts, new_tokens, "flash_attention_2", True, False)
+    changed = sum(a != b for a, b in zip(expected, got))
+    print("  a wrong scale changes %d of %d requests" % (changed, len(prompts)))
+    return failed or changed == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()) % 100000)
+    parser.add_argument("--new-tokens", type=int, default=24)
+    parser.add_argument("--quick", action="store_true", help="one model, not two")
+    arguments = parser.parse_args()
+    print("transformers", transformers.__version__, "torch", torch.__version__)
+    failed = run(64, torch.float16, arguments.seed, arguments.new_tokens)
+    if not arguments.quick:
+        failed |= run(128, torch.bfloat16, arguments.seed + 1, arguments.new_tokens)
+    print("FAILED" if failed else "all alike")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
