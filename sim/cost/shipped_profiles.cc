@@ -58,6 +58,21 @@ bool IsShippedProfile(absl::string_view name) {
   return false;
 }
 
+std::string ShippedProfileFor(absl::string_view model,
+                              absl::string_view device) {
+  for (const auto& [name, files] : ShippedFiles()) {
+    const auto text = files.find("meta.yaml");
+    if (text == files.end()) continue;
+    const std::map<std::string, std::string> meta = ParseMeta(text->second);
+    const auto is = [&](const char* key, absl::string_view value) {
+      const auto found = meta.find(key);
+      return found != meta.end() && found->second == value;
+    };
+    if (is("model_name", model) && is("device_name", device)) return name;
+  }
+  return "";
+}
+
 absl::StatusOr<ProfileTables> LoadProfile(const ProfileOptions& options) {
   const std::map<std::string, Files> shipped = ShippedFiles();
   const auto known = [&] {

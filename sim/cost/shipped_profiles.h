@@ -18,6 +18,10 @@ namespace interleave::sim {
 // The shipped ones, by name; the description says what was measured, and when.
 std::vector<NamedSpec> ListProfiles();
 bool IsShippedProfile(absl::string_view name);
+// The shipped profile of a shipped model on a shipped device; "" if there is
+// none.
+std::string ShippedProfileFor(absl::string_view model,
+                              absl::string_view device);
 
 // The tables that `options` names.  InvalidArgument unless it names one of a
 // folder and a shipped profile; NotFound for an unknown name, listing the known

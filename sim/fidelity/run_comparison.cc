@@ -1,0 +1,179 @@
+#include "sim/fidelity/run_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/csv.h"
+#include "base/sim_time.h"
+#include "base/status_macros.h"
+#include "base/text_file.h"
+
+namespace interleave::sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kRequests[] = "requests.csv";
+
+absl::StatusOr<Latencies> LatenciesIn(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kRequests);
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  ASSIGN_OR_RETURN(const auto requests, ReadRunRequests(text, path));
+  return LatenciesOf(requests);
+}
+
+bool IsMeanOrP90(const Deviation& deviation) {
+  return absl::EndsWith(deviation.statistic, " mean") ||
+         absl::EndsWith(deviation.statistic, " P90");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<RequestTimes>> ReadRunRequests(
+    absl::string_view text, absl::string_view name) {
+  constexpr double kLatest = 9e9;
+  CsvReader csv(text, name);
+  RETURN_IF_ERROR(csv.ReadHeader());
+  ASSIGN_OR_RETURN(const int status, csv.Column("status"));
+  ASSIGN_OR_RETURN(const int tokens, csv.Column("output_tokens"));
+  ASSIGN_OR_RETURN(const int arrival, csv.Column("arrival_s"));
+  ASSIGN_OR_RETURN(const int first, csv.Column("first_token_s"));
+  ASSIGN_OR_RETURN(const int last, csv.Column("last_token_s"));
+  std::vector<RequestTimes> requests;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, csv.Next());
+    if (!more) break;
+    if (csv.Text(status) != "completed") continue;
+    RequestTimes times;
+    ASSIGN_OR_RETURN(const int64_t output, csv.Int(tokens, 1, 1 << 30));
+    ASSIGN_OR_RETURN(const double t0, csv.Double(arrival, 0, kLatest));
+    ASSIGN_OR_RETURN(const double t1, csv.Double(first, 0, kLatest));
+    ASSIGN_OR_RETURN(const double t2, csv.Double(last, 0, kLatest));
+    times.output_tokens = static_cast<int32_t>(output);
+    times.arrival = SimTime::FromSeconds(t0);
+    times.first_token = SimTime::FromSeconds(t1);
+    times.last_token = SimTime::FromSeconds(t2);
+    requests.push_back(times);
+  }
+  return requests;
+}
+
+absl::StatusOr<std::vector<std::string>> FoldersWith(const std::string& root,
+                                                     const std::string& file) {
+  std::vector<std::string> folders;
+  std::error_code error;
+  fs::recursive_directory_iterator it(root, error);
+  for (; !error && it != fs::recursive_directory_iterator();
+       it.increment(error)) {
+    if (it->path().filename() != file) continue;
+    const fs::path below = it->path().parent_path().lexically_relative(root);
+    folders.push_back(below == "." ? "" : below.string());
+  }
+  if (error) {
+    return absl::NotFoundError(
+        absl::StrCat(root, ": cannot be listed: ", error.message()));
+  }
+  if (folders.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(root, ": there is no ", file, " in it or below it"));
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+std::string RunPair::load() const {
+  const size_t slash = name.rfind('/');
+  return slash == std::string::npos ? "" : name.substr(0, slash);
+}
+
+std::string RunPair::policy() const { return name.substr(name.rfind('/') + 1); }
+
+absl::StatusOr<std::vector<RunPair>> PairRuns(
+    const std::string& measured_root, const std::string& simulated_root) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> measured,
+                   FoldersWith(measured_root, kRequests));
+  ASSIGN_OR_RETURN(const std::vector<std::string> simulated,
+                   FoldersWith(simulated_root, kRequests));
+  std::vector<RunPair> pairs;
+  for (const std::string& name : measured) {
+    if (!std::binary_search(simulated.begin(), simulated.end(), name)) continue;
+    ASSIGN_OR_RETURN(const Latencies a,
+                     LatenciesIn(absl::StrCat(measured_root, "/", name)));
+    ASSIGN_OR_RETURN(const Latencies b,
+                     LatenciesIn(absl::StrCat(simulated_root, "/", name)));
+    RunPair pair;
+    pair.name = name;
+    for (Deviation& deviation : Compare(a, b)) {
+      if (IsMeanOrP90(deviation)) {
+        pair.deviations.push_back(std::move(deviation));
+      }
+    }
+    pairs.push_back(std::move(pair));
+  }
+  if (pairs.empty()) {
+    return absl::NotFoundError(absl::StrCat("no run of ", measured_root,
+                                            " has one of the same name below ",
+                                            simulated_root));
+  }
+  return pairs;
+}
+
+std::vector<Swap> CompareRankings(absl::Span<const RunPair> pairs) {
+  std::vector<Swap> swaps;
+  for (const RunPair& a : pairs) {
+    for (const RunPair& b : pairs) {
+      if (a.load() != b.load()) continue;
+      for (size_t i = 0; i < a.deviations.size(); ++i) {
+        const Deviation& x = a.deviations[i];
+        const Deviation& y = b.deviations[i];
+        // Each pair of policies once: the better first.
+        if (x.measured_ms >= y.measured_ms) continue;
+        if (x.simulated_ms <= y.simulated_ms) continue;
+        swaps.push_back({a.load(), x.statistic, a.policy(), b.policy(),
+                         y.measured_ms / x.measured_ms - 1});
+      }
+    }
+  }
+  return swaps;
+}
+
+std::string ToTable(absl::Span<const RunPair> pairs) {
+  size_t width = 4;
+  for (const RunPair& pair : pairs) width = std::max(width, pair.name.size());
+  std::string table = absl::StrFormat(
+      "%-*s %-10s %14s %14s %8s\n", static_cast<int>(width), "run", "statistic",
+      "measured ms", "simulated ms", "error");
+  double largest = 0;
+  for (const RunPair& pair : pairs) {
+    for (const Deviation& d : pair.deviations) {
+      absl::StrAppendFormat(&table, "%-*s %-10s %14.2f %14.2f %+7.2f%%\n",
+                            static_cast<int>(width), pair.name, d.statistic,
+                            d.measured_ms, d.simulated_ms, 100 * d.relative());
+      largest = std::max(largest, std::abs(d.relative()));
+    }
+  }
+  absl::StrAppendFormat(&table, "largest error %.2f%%\n", 100 * largest);
+  return table;
+}
+
+std::string ToText(absl::Span<const Swap> swaps) {
+  if (swaps.empty()) return "The policies rank the same in every statistic.\n";
+  std::string text;
+  for (const Swap& swap : swaps) {
+    absl::StrAppendFormat(
+        &text, "%s%s%s: %s is better than %s by %.2f%%, simulated worse\n",
+        swap.load, swap.load.empty() ? "" : ", ", swap.statistic, swap.better,
+        swap.worse, 100 * swap.measured_gap);
+  }
+  return text;
+}
+
+}  // namespace interleave::sim

@@ -1,0 +1,69 @@
+#include "sim/profiling/measured_batch.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace interleave::sim {
+
+int64_t MeasuredBatch::num_tokens() const {
+  int64_t tokens = static_cast<int64_t>(decode_kv.size());
+  for (const PrefillChunk& chunk : chunks) tokens += chunk.query_tokens;
+  return tokens;
+}
+
+int64_t MeasuredBatch::num_sequences() const {
+  return static_cast<int64_t>(chunks.size() + decode_kv.size());
+}
+
+BatchShape MeasuredBatch::shape() const {
+  BatchShape shape;
+  shape.prefill = chunks;
+  for (const PrefillChunk& chunk : chunks) {
+    shape.prefill_tokens += chunk.query_tokens;
+  }
+  for (const int64_t kv : decode_kv) {
+    ++shape.decode.count;
+    shape.decode.kv_tokens += kv;
+    shape.decode.kv_tokens_squared += kv * kv;
+    shape.decode.kv_tokens_max = std::max(shape.decode.kv_tokens_max, kv);
+  }
+  return shape;
+}
+
+MeasuredBatch Decodes(int32_t count, int32_t kv) {
+  MeasuredBatch batch;
+  batch.decode_kv.assign(static_cast<size_t>(count), kv);
+  return batch;
+}
+
+MeasuredBatch Mixed(PrefillChunk chunk, int32_t count, int32_t kv) {
+  MeasuredBatch batch = Decodes(count, kv);
+  batch.chunks = {chunk};
+  return batch;
+}
+
+std::string KeyOf(const MeasuredBatch& batch) {
+  std::string key;
+  for (const PrefillChunk& chunk : batch.chunks) {
+    absl::StrAppend(&key, key.empty() ? "" : "+", chunk.query_tokens, "@",
+                    chunk.context_tokens);
+  }
+  if (key.empty()) key = "-";
+  key += "|";
+  if (batch.decode_kv.empty()) key += "-";
+  for (size_t i = 0; i < batch.decode_kv.size();) {
+    size_t end = i;
+    while (end < batch.decode_kv.size() &&
+           batch.decode_kv[end] == batch.decode_kv[i]) {
+      ++end;
+    }
+    absl::StrAppend(&key, i == 0 ? "" : "+", end - i, "x", batch.decode_kv[i]);
+    i = end;
+  }
+  return key + (batch.skip_attention ? "|linear" : "|all");
+}
+
+}  // namespace interleave::sim

@@ -1,0 +1,159 @@
+#include "sim/profiling/profile_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+
+namespace interleave::sim {
+namespace {
+
+constexpr double kSkewRates[] = {0.05, 0.1, 0.2, 0.4};
+constexpr double kLongest[] = {1024, 2048, 4096, 8192, 16384};
+
+std::string Line(absl::string_view name, double size, double us) {
+  return absl::StrFormat("%s,%.0f,%.3f\n", name, size, us);
+}
+
+std::string DenseCsv(const ProfileData& data,
+                     absl::Span<const int32_t> graph_sizes) {
+  std::string text = "layer,tokens,time_us\n";
+  for (const auto& [sequences, us] : data.decode_iteration) {
+    const auto size = static_cast<int32_t>(sequences);
+    const auto found =
+        std::lower_bound(graph_sizes.begin(), graph_sizes.end(), size);
+    if (found != graph_sizes.end() && *found == size) {
+      // From the first batch that is padded to this size.
+      const int32_t first = found == graph_sizes.begin() ? 1 : found[-1] + 1;
+      if (first < size)
+        absl::StrAppend(&text, Line("decode_iteration", first, us));
+    }
+    absl::StrAppend(&text, Line("decode_iteration", sequences, us));
+  }
+  for (const auto& [tokens, us] : data.iteration) {
+    absl::StrAppend(&text, Line("iteration", tokens, us));
+  }
+  return text;
+}
+
+std::string PerSequenceCsv(const ProfileData& data) {
+  std::string text = "layer,sequences,time_us\n";
+  for (const auto& [sequences, us] : data.lm_head) {
+    absl::StrAppend(&text, Line("lm_head", sequences, us));
+  }
+  return text;
+}
+
+std::string AttentionCsv(const ProfileData& data) {
+  std::string text = "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n";
+  for (const auto& [at, us] : data.decode.values) {
+    absl::StrAppendFormat(&text, "0,0,%.0f,%.0f,%.4f\n", at[0], at[1], us);
+  }
+  for (const auto& [at, us] : data.prefill.values) {
+    absl::StrAppendFormat(&text, "%.0f,%.0f,0,0,%.4f\n", at[0], at[1], us);
+  }
+  for (const auto& [at, us] : data.mixed.values) {
+    absl::StrAppendFormat(&text, "%.0f,%.0f,%.0f,%.0f,%.4f\n", at[0], at[1],
+                          at[2], at[3], us);
+  }
+  return text;
+}
+
+// The smallest bound that holds `value`; the number of bounds where none does.
+size_t Bin(absl::Span<const double> bounds, double value) {
+  return static_cast<size_t>(
+      std::lower_bound(bounds.begin(), bounds.end(), value) - bounds.begin());
+}
+
+std::string SkewRateLabel(size_t bin) {
+  constexpr size_t kBins = std::size(kSkewRates);
+  return bin < kBins
+             ? absl::StrFormat("sr<=%.0f%%", 100 * kSkewRates[bin])
+             : absl::StrFormat("sr>%.0f%%", 100 * kSkewRates[kBins - 1]);
+}
+
+std::string LongestLabel(size_t bin) {
+  constexpr size_t kBins = std::size(kLongest);
+  return bin < kBins ? absl::StrFormat("kvB<=%.0fk", kLongest[bin] / 1024)
+                     : absl::StrFormat("kvB>%.0fk", kLongest[kBins - 1] / 1024);
+}
+
+std::string SkewFitCsv(const ProfileData& data) {
+  struct Mean {
+    double sum = 0;
+    int count = 0;
+  };
+  // By sequences, bin of skew rate and bin of the longest.
+  std::map<std::array<size_t, 3>, Mean> means;
+  for (const SkewSample& sample : data.skew) {
+    Mean& mean = means[{static_cast<size_t>(sample.sequences),
+                        Bin(kSkewRates, sample.skew_rate),
+                        Bin(kLongest, sample.longest)}];
+    mean.sum += sample.alpha;
+    ++mean.count;
+  }
+  std::string text =
+      "pc,n_label,skew_rate_label,kv_big_label,kp_label,alpha,n_samples\n";
+  for (const auto& [key, mean] : means) {
+    absl::StrAppendFormat(&text, "0,n<=%d,%s,%s,kp=0,%.4f,%d\n", key[0],
+                          SkewRateLabel(key[1]), LongestLabel(key[2]),
+                          mean.sum / mean.count, mean.count);
+  }
+  return text;
+}
+
+std::string SkewCsv(const ProfileData& data) {
+  std::string text = "n,kv_mean,kv_big,skew_rate,t_skew_us,alpha\n";
+  for (const SkewSample& s : data.skew) {
+    absl::StrAppendFormat(&text, "%.0f,%.1f,%.0f,%.4f,%.4f,%.4f\n", s.sequences,
+                          s.mean, s.longest, s.skew_rate, s.time_us, s.alpha);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> ProfileFiles(
+    const ProfileData& data, absl::Span<const int32_t> graph_sizes,
+    const ProfileMeta& meta) {
+  std::map<std::string, std::string> files;
+  files["dense.csv"] = DenseCsv(data, graph_sizes);
+  files["per_sequence.csv"] = PerSequenceCsv(data);
+  files["attention.csv"] = AttentionCsv(data);
+  if (!data.skew.empty()) {
+    files["skew_fit.csv"] = SkewFitCsv(data);
+    files["skew.csv"] = SkewCsv(data);
+  }
+  files["layers.csv"] =
+      "layer,per_layer,per_iteration,batches\n"
+      "decode_iteration,0,1,decodes_alone\n"
+      "iteration,0,1,with_prefill\n"
+      "lm_head,0,1,with_prefill\n";
+  files["host_overhead.csv"] =
+      absl::StrFormat("constant_us,per_sequence_us\n%.2f,%.4f\n",
+                      data.host_constant_us, data.host_per_sequence_us);
+  std::string& text = files["meta.yaml"];
+  for (const auto& [key, value] : meta) {
+    absl::StrAppend(&text, key, ": ", value, "\n");
+  }
+  return files;
+}
+
+std::string CheckCsv(absl::Span<const CheckRow> rows) {
+  std::string text =
+      "batch,measured_us,predicted_us,error_percent,outside_grid\n";
+  for (const CheckRow& row : rows) {
+    absl::StrAppendFormat(&text, "%s,%.1f,%.1f,%.2f,%d\n", row.batch,
+                          row.measured_us, row.predicted_us,
+                          100 * (row.predicted_us / row.measured_us - 1),
+                          row.outside_grid ? 1 : 0);
+  }
+  return text;
+}
+
+}  // namespace interleave::sim

@@ -1,0 +1,238 @@
+#include "sim/profiling/profiler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sim/cost/profile_model.h"
+#include "sim/cost/profile_tables.h"
+#include "sim/cost/specs.h"
+#include "sim/profiling/profile_files.h"
+
+namespace interleave::sim {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kLayers = 32;
+
+// An engine whose times are formulas, on a clock of its own.
+class FakeEngine final : public BatchTimer {
+ public:
+  absl::StatusOr<BatchTime> Time(const MeasuredBatch& batch) override {
+    if (fail_at >= 0 && calls >= fail_at) {
+      return absl::InternalError("the card fell off the bus");
+    }
+    ++calls;
+    ++calls_by_key[KeyOf(batch)];
+    const double us = DeviceUs(batch);
+    const double host = 20 + 0.5 * static_cast<double>(batch.num_sequences());
+    now += absl::Microseconds(us + host + 10);
+    return BatchTime{SimDuration::Micros(us), SimDuration::Micros(host)};
+  }
+
+  static double DeviceUs(const MeasuredBatch& batch) {
+    double us = 0;
+    const auto tokens = static_cast<double>(batch.num_tokens());
+    const auto sequences = static_cast<double>(batch.num_sequences());
+    if (batch.chunks.empty()) {
+      us = 3900 + 3 * Padded(tokens);
+    } else {
+      // A tile of 128 tokens more is a step.
+      us = 4000 + 2000 * std::ceil(tokens / 128) + 0.6 * (sequences - 1);
+    }
+    if (batch.skip_attention) return us;
+    return us + kLayers * AttentionUs(batch);
+  }
+
+  static double AttentionUs(const MeasuredBatch& batch) {
+    double keys = 0;
+    double longest = 0;
+    for (const double kv : batch.decode_kv) {
+      keys += kv;
+      longest = std::max(longest, kv);
+    }
+    const auto n = static_cast<double>(batch.decode_kv.size());
+    double decode = 0;
+    if (n > 0) {
+      decode = 6 + 0.001 * keys;
+      // The longest sequence is waited for.
+      decode += 0.0002 * n * (longest - keys / n);
+    }
+    double prefill = 0;
+    for (const PrefillChunk& chunk : batch.chunks) {
+      const double q = chunk.query_tokens;
+      prefill += 2e-5 * q * (chunk.context_tokens + q / 2 + 100);
+    }
+    if (prefill > 0) prefill += 5;
+    return std::max(decode, prefill) + 0.4 * std::min(decode, prefill);
+  }
+
+  static double Padded(double sequences) {
+    for (const double size : {1, 2, 4, 8, 16, 32, 64}) {
+      if (sequences <= size) return size;
+    }
+    return sequences;
+  }
+
+  int calls = 0;
+  int fail_at = -1;
+  std::map<std::string, int> calls_by_key;
+  absl::Time now = absl::UnixEpoch();
+};
+
+class ProfilerTest : public ::testing::Test {
+ protected:
+  ProfilerOptions Options(absl::Duration budget) {
+    ProfilerOptions options;
+    options.num_layers = kLayers;
+    options.max_chunk = 1024;
+    options.max_context = 4096;
+    options.max_sequences = 64;
+    options.max_kv = 4096;
+    options.graph_sizes = {1, 2, 4, 8, 16, 32, 64};
+    options.budget = budget;
+    options.now = [this] { return engine_.now; };
+    return options;
+  }
+
+  std::string JournalPath() {
+    return absl::StrCat(
+        ::testing::TempDir(), "/",
+        ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  }
+
+  std::unique_ptr<Journal> OpenJournal() {
+    return Journal::Open(JournalPath(), "a fake engine").value();
+  }
+  void SetUp() override { std::remove(JournalPath().c_str()); }
+
+  static std::unique_ptr<CostModel> ModelOf(const ProfileData& data) {
+    const auto tables = ParseProfileTables(
+        ProfileFiles(data, {1, 2, 4, 8, 16, 32, 64}, {{"gpu", "fake"}}),
+        "profile");
+    EXPECT_OK(tables);
+    ProfileOptions options;
+    options.set_num_layers(kLayers);
+    return CreateProfileModel(LookupModel("llama3.1_8b").value(),
+                              LookupDevice("h200").value(), {}, options,
+                              *tables)
+        .value();
+  }
+
+  FakeEngine engine_;
+};
+
+TEST_F(ProfilerTest, TablesPredictWholeIterations) {
+  const auto journal = OpenJournal();
+  Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  EXPECT_LE(engine_.now - absl::UnixEpoch(), absl::Minutes(5));
+  EXPECT_NEAR(data.host_constant_us, 20, 1e-6);
+  EXPECT_NEAR(data.host_per_sequence_us, 0.5, 1e-6);
+
+  const auto model = ModelOf(data);
+  // A batch on the grid is predicted as it was measured, but for the rounding
+  // of the tables.
+  for (const MeasuredBatch& batch :
+       {Decodes(64, 4096), Decodes(8, 16), Mixed({1024, 4096}, 64, 4096),
+        Mixed({1024, 0}, 0, 0)}) {
+    EXPECT_NEAR(model->IterationTime(batch.shape()).micros(),
+                FakeEngine::DeviceUs(batch), 1.0)
+        << KeyOf(batch);
+  }
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckRow> rows,
+                       profiler.Check(*model, 200));
+  ASSERT_EQ(rows.size(), 200u);
+  const CheckSummary summary = Summarize(rows);
+  EXPECT_LT(summary.mean_error, 0.02);
+  EXPECT_LT(summary.p95_error, 0.06);
+  for (const CheckRow& row : rows) EXPECT_FALSE(row.outside_grid) << row.batch;
+}
+
+TEST_F(ProfilerTest, FindsTheStepsOfLinearLayers) {
+  const auto journal = OpenJournal();
+  Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  const auto model = ModelOf(data);
+  // 8 tokens on either side of a step at 640.
+  for (const int tokens : {632, 640, 648}) {
+    MeasuredBatch batch = Mixed({tokens, 0}, 0, 0);
+    EXPECT_NEAR(model->IterationTime(batch.shape()).micros() /
+                    FakeEngine::DeviceUs(batch),
+                1, 0.02)
+        << tokens;
+  }
+}
+
+TEST_F(ProfilerTest, SmallBudgetsGiveCoarseGrids) {
+  const auto journal = OpenJournal();
+  Profiler rich(Options(absl::Minutes(5)), &engine_, journal.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData fine, rich.Measure());
+  const absl::Time begin = engine_.now;
+  std::remove(JournalPath().c_str());
+  const auto other = OpenJournal();
+  Profiler poor(Options(absl::Seconds(15)), &engine_, other.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData coarse, poor.Measure());
+  EXPECT_LT(coarse.mixed.values.size(), fine.mixed.values.size() / 2);
+  // Only the coarsest grids may pass the budget.
+  EXPECT_LT(engine_.now - begin, absl::Seconds(20));
+}
+
+TEST_F(ProfilerTest, GoesOnAfterAFailure) {
+  engine_.fail_at = 500;
+  {
+    const auto journal = OpenJournal();
+    Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
+    EXPECT_THAT(profiler.Measure(), StatusIs(absl::StatusCode::kInternal,
+                                             HasSubstr("fell off the bus")));
+  }
+  engine_.fail_at = -1;
+  const std::map<std::string, int> before = engine_.calls_by_key;
+  const auto journal = OpenJournal();
+  EXPECT_GT(journal->resumed(), 100);
+  Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  int repeated = 0;
+  for (const auto& [key, calls] : before) {
+    if (engine_.calls_by_key[key] > calls) ++repeated;
+  }
+  // The batch that failed, and no other.
+  EXPECT_LE(repeated, 1);
+}
+
+TEST_F(ProfilerTest, StopsWhenTold) {
+  const auto journal = OpenJournal();
+  ProfilerOptions options = Options(absl::Minutes(5));
+  std::vector<double> shares;
+  options.progress = [&](double share) {
+    shares.push_back(share);
+    return shares.size() < 100;
+  };
+  Profiler profiler(options, &engine_, journal.get());
+  EXPECT_THAT(profiler.Measure(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(shares.size(), 100u);
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+}
+
+TEST(SummarizeTest, ByHand) {
+  const std::vector<CheckRow> rows = {
+      {"a", 100, 102, false}, {"b", 100, 96, false}, {"c", 200, 200, false}};
+  const CheckSummary summary = Summarize(rows);
+  EXPECT_NEAR(summary.mean_error, 0.02, 1e-12);
+  EXPECT_NEAR(summary.bias, -0.02 / 3, 1e-12);
+  // Rank 0.95 x 2, rounded down.
+  EXPECT_NEAR(summary.p95_error, 0.02, 1e-12);
+}
+
+}  // namespace
+}  // namespace interleave::sim

@@ -1,0 +1,68 @@
+#include "sim/profiling/random_batches.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/deterministic_math.h"
+
+namespace interleave::sim {
+namespace {
+
+// Prompts of the Azure conversation trace of 2023 have a mean of about 1,150
+// tokens and a coefficient of variation of about one.
+constexpr double kMedianPrompt = 800;
+constexpr double kPromptSigma = 0.85;
+constexpr int kMostChunks = 6;
+
+int32_t Length(Rng& rng, double median, double sigma, int32_t longest) {
+  const double length = rng.LogNormal(DeterministicLog(median), sigma);
+  return static_cast<int32_t>(
+      std::clamp(std::floor(length), 1.0, static_cast<double>(longest)));
+}
+
+// Uniform in the logarithm.
+int32_t LogUniform(Rng& rng, int32_t largest) {
+  const double x =
+      DeterministicExp(rng.Uniform01() * DeterministicLog(largest + 1.0));
+  return std::clamp(static_cast<int32_t>(x), 1, largest);
+}
+
+}  // namespace
+
+std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
+                                   double sigma, int32_t longest) {
+  std::vector<int32_t> lengths;
+  for (int32_t i = 0; i < count; ++i) {
+    lengths.push_back(Length(rng, median, sigma, longest));
+  }
+  std::sort(lengths.begin(), lengths.end());
+  return lengths;
+}
+
+MeasuredBatch RandomBatch(Rng& rng, const BatchLimits& limits) {
+  const int64_t kind = rng.UniformInt(0, 4);
+  MeasuredBatch batch;
+  int32_t decodes = 0;
+  if (kind != 0) decodes = LogUniform(rng, limits.max_sequences - kMostChunks);
+  batch.decode_kv =
+      UnevenLengths(rng, decodes, kMedianPrompt, kPromptSigma, limits.max_kv);
+  if (kind == 1) return batch;
+  int32_t room = limits.max_tokens - decodes;
+  // Not every iteration is full.
+  if (rng.Bernoulli(0.5)) room = std::max(2, LogUniform(rng, room));
+  // A chunk of one token would be a decode.
+  while (room > 1 && batch.chunks.size() < kMostChunks) {
+    PrefillChunk chunk;
+    chunk.query_tokens = std::clamp(
+        Length(rng, kMedianPrompt, kPromptSigma, limits.max_tokens), 2, room);
+    if (batch.chunks.empty() && rng.Bernoulli(0.4)) {
+      chunk.context_tokens =
+          Length(rng, kMedianPrompt, kPromptSigma, limits.max_context);
+    }
+    room -= chunk.query_tokens;
+    batch.chunks.push_back(chunk);
+  }
+  return batch;
+}
+
+}  // namespace interleave::sim

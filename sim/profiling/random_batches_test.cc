@@ -1,0 +1,51 @@
+#include "sim/profiling/random_batches.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace interleave::sim {
+namespace {
+
+TEST(UnevenLengthsTest, SortedWithinBounds) {
+  Rng rng(7);
+  const std::vector<int32_t> lengths = UnevenLengths(rng, 1000, 800, 1, 4096);
+  ASSERT_EQ(lengths.size(), 1000u);
+  EXPECT_TRUE(std::is_sorted(lengths.begin(), lengths.end()));
+  EXPECT_GE(lengths.front(), 1);
+  EXPECT_EQ(lengths.back(), 4096);
+  // The median of a lognormal law, within four standard errors.
+  EXPECT_NEAR(lengths[500], 800, 800 * 4 * 1.2533 / 31.6);
+}
+
+TEST(RandomBatchTest, KeepsLimitsAndMixesKinds) {
+  Rng rng(1);
+  BatchLimits limits;
+  int decodes_alone = 0;
+  int prompts_alone = 0;
+  int several_beside_decodes = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const MeasuredBatch batch = RandomBatch(rng, limits);
+    ASSERT_GE(batch.num_tokens(), 1);
+    ASSERT_LE(batch.num_tokens(), limits.max_tokens);
+    ASSERT_LE(batch.num_sequences(), limits.max_sequences);
+    for (const PrefillChunk& chunk : batch.chunks) {
+      ASSERT_GE(chunk.query_tokens, 2);
+      ASSERT_LE(chunk.context_tokens, limits.max_context);
+    }
+    for (const int32_t kv : batch.decode_kv) ASSERT_LE(kv, limits.max_kv);
+    if (batch.chunks.empty()) ++decodes_alone;
+    if (batch.decode_kv.empty()) ++prompts_alone;
+    if (batch.chunks.size() > 1 && !batch.decode_kv.empty()) {
+      ++several_beside_decodes;
+    }
+  }
+  // One in five each.
+  EXPECT_NEAR(decodes_alone, 400, 80);
+  EXPECT_NEAR(prompts_alone, 400, 80);
+  EXPECT_GT(several_beside_decodes, 200);
+}
+
+}  // namespace
+}  // namespace interleave::sim
