@@ -343,7 +343,13 @@ Outcome KvCacheManager::Grow(SequenceId id, int64_t num_tokens,
   return Outcome::kOk;
 }
 
-Outcome KvCacheManager::GrowByOneBlock(absl::Span<const SequenceId> ids) {
+Outcome KvCacheManager::GrowByBlocks(absl::Span<const SequenceId> ids,
+                                     int64_t count) {
+  if (count < 1 || count > num_blocks()) {
+    return Refuse(absl::InvalidArgumentError(
+        absl::StrCat("count is ", count, "; it must be from 1 to num_blocks, ",
+                     num_blocks())));
+  }
   ++bulk_operations_;
   for (const SequenceId id : ids) {
     if (!IsLive(id)) return RefuseSequence(id);
@@ -353,7 +359,8 @@ Outcome KvCacheManager::GrowByOneBlock(absl::Span<const SequenceId> ids) {
           absl::StrCat("sequence ", id.value(), " is listed twice")));
     }
     s.listed_in = bulk_operations_;
-    const int64_t num_tokens = table(id, 0).size * block_size_ + 1;
+    const int64_t num_tokens =
+        (table(id, 0).size + count - 1) * block_size_ + 1;
     if (num_tokens > s.promised_tokens) return CheckGrowth(id, num_tokens);
     if (CopiesNeeded(id, num_tokens) > 0) {
       return Refuse(absl::InvalidArgumentError(absl::StrCat(
@@ -361,20 +368,26 @@ Outcome KvCacheManager::GrowByOneBlock(absl::Span<const SequenceId> ids) {
           " is shared and partly filled; Grow must copy it first")));
     }
   }
-  const size_t count = ids.size() * static_cast<size_t>(num_groups_);
-  if (scratch_blocks_.size() < count) scratch_blocks_.resize(count);
-  if (!Take(static_cast<int64_t>(count), scratch_blocks_.data())) {
+  const int64_t tables = static_cast<int64_t>(ids.size()) * num_groups_;
+  // The first comparison keeps the product in range.
+  if (tables > free_blocks() || tables * count > free_blocks()) {
     return Outcome::kNoSpace;
   }
+  const int64_t total = tables * count;
+  if (static_cast<int64_t>(scratch_blocks_.size()) < total) {
+    scratch_blocks_.resize(static_cast<size_t>(total));
+  }
+  const bool taken = Take(total, scratch_blocks_.data());
+  CHECK(taken);
   const int32_t* next = scratch_blocks_.data();
   for (const SequenceId id : ids) {
     Sequence& s = sequence(id);
-    s.num_tokens = table(id, 0).size * block_size_ + 1;
-    s.held += static_cast<int32_t>(num_groups_);
+    s.num_tokens = (table(id, 0).size + count - 1) * block_size_ + 1;
+    s.held += static_cast<int32_t>(count * num_groups_);
     for (int64_t g = 0; g < num_groups_; ++g) {
       BlockTable& t = table(id, g);
-      arena_.Reserve(t, t.size + 1);
-      t.blocks[t.size++] = *next++;
+      arena_.Reserve(t, t.size + count);
+      for (int64_t i = 0; i < count; ++i) t.blocks[t.size++] = *next++;
     }
   }
   return Outcome::kOk;

@@ -248,10 +248,12 @@ class KvCacheManager {
   // partly filled, the sequence gets a copy of its own.
   [[nodiscard]] Outcome Grow(SequenceId id, int64_t num_tokens,
                              std::vector<BlockCopy>* copies = nullptr);
-  // One more block, in each group, for each of these sequences, which are
-  // distinct: all get theirs or none.  Each has the tokens that fill the blocks
-  // it had, and one more.
-  [[nodiscard]] Outcome GrowByOneBlock(absl::Span<const SequenceId> ids);
+  // `count` more blocks, in each group, for each of these sequences, which are
+  // distinct: all get theirs or none.  Each then has the tokens that fill all
+  // of its blocks but the last, and one more.
+  // Misuse: a count below 1 or above num_blocks().
+  [[nodiscard]] Outcome GrowByBlocks(absl::Span<const SequenceId> ids,
+                                     int64_t count);
   // Gives back the blocks of window groups that nothing computed after the
   // first `num_computed` tokens reads.  Returns kInvalid or kOk.
   Outcome DropOutsideWindow(SequenceId id, int64_t num_computed);

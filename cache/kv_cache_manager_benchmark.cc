@@ -125,7 +125,7 @@ void BM_GrowByOneBlock(benchmark::State& state) {
     if (++blocks % 64 == 0) {
       for (const SequenceId id : ids) cache->Release(id);
     }
-    CHECK(cache->GrowByOneBlock(ids));
+    CHECK(cache->GrowByBlocks(ids, 1));
   }
   CountBlocks(state, static_cast<int64_t>(ids.size()));
 }

@@ -531,17 +531,32 @@ TEST_F(KvCacheManagerTest, GrowsManyByOneBlockOrNone) {
     ids.push_back(cache_->CreateSequence());
     ASSERT_TRUE(cache_->Grow(ids.back(), 4));
   }
-  ASSERT_TRUE(cache_->GrowByOneBlock(ids));
+  ASSERT_TRUE(cache_->GrowByBlocks(ids, 1));
   EXPECT_THAT(Table(ids[0]), ElementsAre(0, 2));
   EXPECT_THAT(Table(ids[1]), ElementsAre(1, 3));
   EXPECT_EQ(cache_->num_tokens(ids[0]), 5);
   // Tokens inside the new block are not told; the next boundary is.
-  ASSERT_TRUE(cache_->GrowByOneBlock(ids));
+  ASSERT_TRUE(cache_->GrowByBlocks(ids, 1));
   EXPECT_EQ(cache_->num_tokens(ids[1]), 9);
   EXPECT_EQ(cache_->free_blocks(), 0);
-  EXPECT_EQ(cache_->GrowByOneBlock({&ids[0], 1}), Outcome::kNoSpace);
-  EXPECT_TRUE(cache_->GrowByOneBlock({}));
+  EXPECT_EQ(cache_->GrowByBlocks({&ids[0], 1}, 1), Outcome::kNoSpace);
+  EXPECT_TRUE(cache_->GrowByBlocks({}, 1));
   EXPECT_THAT(Table(ids[0]), ElementsAre(0, 2, 4));
+}
+
+TEST_F(KvCacheManagerTest, GrowsManyBySeveralBlocksOrNone) {
+  Use(Options(9, 4));
+  const SequenceId ids[] = {cache_->CreateSequence(), cache_->CreateSequence()};
+  ASSERT_TRUE(cache_->Grow(ids[1], 4));
+  ASSERT_TRUE(cache_->GrowByBlocks(ids, 3));
+  EXPECT_THAT(Table(ids[0]), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Table(ids[1]), ElementsAre(0, 4, 5, 6));
+  EXPECT_EQ(cache_->num_tokens(ids[0]), 9);
+  EXPECT_EQ(cache_->num_tokens(ids[1]), 13);
+  EXPECT_EQ(cache_->GrowByBlocks(ids, 2), Outcome::kNoSpace);
+  EXPECT_EQ(cache_->GrowByBlocks(ids, 0), Outcome::kInvalid);
+  EXPECT_EQ(cache_->GrowByBlocks(ids, 10), Outcome::kInvalid);
+  EXPECT_EQ(cache_->free_blocks(), 2);
 }
 
 TEST_F(KvCacheManagerTest, GrowingManyRefusesMisuse) {
@@ -551,13 +566,13 @@ TEST_F(KvCacheManagerTest, GrowingManyRefusesMisuse) {
   ASSERT_TRUE(cache_->Grow(a, 4));
   ASSERT_TRUE(cache_->Grow(b, 4));
   const std::vector<SequenceId> twice = {a, a};
-  EXPECT_EQ(cache_->GrowByOneBlock(twice), Outcome::kInvalid);
+  EXPECT_EQ(cache_->GrowByBlocks(twice, 1), Outcome::kInvalid);
   const std::vector<SequenceId> promised = {a, b};
-  EXPECT_EQ(cache_->GrowByOneBlock(promised), Outcome::kInvalid);
+  EXPECT_EQ(cache_->GrowByBlocks(promised, 1), Outcome::kInvalid);
   const std::vector<SequenceId> unknown = {a, SequenceId(9)};
-  EXPECT_EQ(cache_->GrowByOneBlock(unknown), Outcome::kInvalid);
+  EXPECT_EQ(cache_->GrowByBlocks(unknown, 1), Outcome::kInvalid);
   EXPECT_THAT(Table(a), ElementsAre(0));
-  EXPECT_TRUE(cache_->GrowByOneBlock({&a, 1}));
+  EXPECT_TRUE(cache_->GrowByBlocks({&a, 1}, 1));
 }
 
 TEST_F(KvCacheManagerTest, SteadyStateAllocatesNoMemory) {
@@ -573,7 +588,7 @@ TEST_F(KvCacheManagerTest, SteadyStateAllocatesNoMemory) {
       ASSERT_TRUE(cache_->Grow(id, 100));
       ASSERT_TRUE(cache_->RegisterComputed(id, source, 100));
     }
-    for (int i = 0; i < 20; ++i) ASSERT_TRUE(cache_->GrowByOneBlock(ids));
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(cache_->GrowByBlocks(ids, 1));
     ASSERT_TRUE(cache_->SwapOut(ids[0]));
     ASSERT_TRUE(cache_->SwapIn(ids[0]));
     for (const SequenceId id : ids) ASSERT_TRUE(cache_->DestroySequence(id));
@@ -599,7 +614,7 @@ TEST_F(KvCacheManagerTest, ForkCopiesTheLastBlockWhenOneGrows) {
   EXPECT_EQ(cache_->BlocksFreedBy(parent), 0);
 
   EXPECT_EQ(cache_->BlocksNeeded(child, 7), 1);
-  EXPECT_EQ(cache_->GrowByOneBlock({&child, 1}), Outcome::kInvalid);
+  EXPECT_EQ(cache_->GrowByBlocks({&child, 1}, 1), Outcome::kInvalid);
   EXPECT_EQ(cache_->RegisterComputed(child, SpanTokenSource({}), 7),
             Outcome::kInvalid);
   ASSERT_TRUE(cache_->Grow(child, 7, &copies));
@@ -732,7 +747,7 @@ TEST_F(KvCacheManagerTest, WindowGroupGivesBackWhatLeftTheWindow) {
   EXPECT_EQ(cache_->Fork(id, 5, &child), Outcome::kInvalid);
   ASSERT_TRUE(cache_->Fork(id, 8, &child));
   EXPECT_THAT(Table(child, 1), ElementsAre(-1, -1, 6, 7));
-  ASSERT_TRUE(cache_->GrowByOneBlock({&id, 1}));
+  ASSERT_TRUE(cache_->GrowByBlocks({&id, 1}, 1));
   EXPECT_THAT(Table(id, 0), ElementsAre(0, 1, 2, 3, 8));
   EXPECT_THAT(Table(id, 1), ElementsAre(-1, -1, 6, 7, 9));
 }

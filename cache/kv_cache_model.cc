@@ -144,24 +144,30 @@ Outcome::Code KvCacheModel::Grow(int32_t id, int64_t num_tokens,
   return Outcome::kOk;
 }
 
-Outcome::Code KvCacheModel::GrowByOneBlock(const std::vector<int32_t>& ids) {
+Outcome::Code KvCacheModel::GrowByBlocks(const std::vector<int32_t>& ids,
+                                         int64_t count) {
+  if (count < 1 || count > static_cast<int64_t>(device_.references.size()))
+    return Outcome::kInvalid;
   const std::set<int32_t> distinct(ids.begin(), ids.end());
   if (distinct.size() != ids.size()) return Outcome::kInvalid;
   for (const int32_t id : ids) {
     if (!Live(id)) return Outcome::kInvalid;
     const Sequence& s = sequences_[id];
     const int64_t next =
-        static_cast<int64_t>(s.tables[0].size()) * block_size_ + 1;
+        (static_cast<int64_t>(s.tables[0].size()) + count - 1) * block_size_ +
+        1;
     if (next > s.promised || CopyNeed(s, next) > 0) return Outcome::kInvalid;
   }
-  if (static_cast<int64_t>(ids.size()) * NumGroups() > NumFree()) {
+  if (static_cast<int64_t>(ids.size()) * NumGroups() * count > NumFree()) {
     return Outcome::kNoSpace;
   }
   for (const int32_t id : ids) {
     Sequence& s = sequences_[id];
-    s.num_tokens = static_cast<int64_t>(s.tables[0].size()) * block_size_ + 1;
+    s.num_tokens =
+        (static_cast<int64_t>(s.tables[0].size()) + count - 1) * block_size_ +
+        1;
     for (std::vector<int32_t>& table : s.tables) {
-      table.push_back(Take(device_));
+      for (int64_t i = 0; i < count; ++i) table.push_back(Take(device_));
     }
   }
   return Outcome::kOk;

@@ -44,7 +44,7 @@ class KvCacheModel {
   int32_t Create(int64_t promised);
   Outcome::Code Destroy(int32_t id);
   Outcome::Code Grow(int32_t id, int64_t num_tokens, Copies& copies);
-  Outcome::Code GrowByOneBlock(const std::vector<int32_t>& ids);
+  Outcome::Code GrowByBlocks(const std::vector<int32_t>& ids, int64_t count);
   Outcome::Code Drop(int32_t id, int64_t num_computed);
   Outcome::Code Release(int32_t id);
   Outcome::Code Fork(int32_t parent, int64_t num_tokens, int32_t& child,

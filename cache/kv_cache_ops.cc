@@ -129,7 +129,7 @@ absl::Status KvCacheOps::Grow(OpReader& reader) {
   return absl::OkStatus();
 }
 
-absl::Status KvCacheOps::GrowByOneBlock(OpReader& reader) {
+absl::Status KvCacheOps::GrowByBlocks(OpReader& reader) {
   std::vector<SequenceId> ids;
   std::vector<int32_t> expected;
   const int64_t chosen = reader.Next(256);
@@ -143,8 +143,9 @@ absl::Status KvCacheOps::GrowByOneBlock(OpReader& reader) {
     ids.push_back(Pick(reader));
     expected.push_back(ids.back().value());
   }
-  return Same("GrowByOneBlock", cache_->GrowByOneBlock(ids),
-              model_.GrowByOneBlock(expected));
+  const int64_t count = reader.Next(8) == 0 ? reader.Next(5) - 1 : 1;
+  return Same("GrowByBlocks", cache_->GrowByBlocks(ids, count),
+              model_.GrowByBlocks(expected, count));
 }
 
 absl::Status KvCacheOps::Fork(OpReader& reader) {
@@ -284,7 +285,7 @@ absl::Status KvCacheOps::Perform(OpReader& reader) {
   } else if (op < 10) {
     status = Grow(reader);
   } else if (op < 13) {
-    status = GrowByOneBlock(reader);
+    status = GrowByBlocks(reader);
   } else if (op < 15) {
     status = Fork(reader);
   } else if (op < 20) {

@@ -68,7 +68,7 @@ class KvCacheOps {
   SequenceId Pick(OpReader& reader) const;
   void Create(OpReader& reader);
   absl::Status Grow(OpReader& reader);
-  absl::Status GrowByOneBlock(OpReader& reader);
+  absl::Status GrowByBlocks(OpReader& reader);
   absl::Status Fork(OpReader& reader);
   absl::Status FindAndAdmit(OpReader& reader);
   absl::Status AdmitOld(OpReader& reader);
