@@ -18,8 +18,6 @@
 namespace interleave::scheduler {
 namespace {
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 int64_t MaskOf(int64_t block_size) {
   const bool power_of_two = (block_size & (block_size - 1)) == 0;
   return power_of_two ? block_size - 1 : 0;
@@ -84,7 +82,7 @@ bool EngineState::DecodeNeedsBlock(const Request& request) const {
 
 int64_t EngineState::GrowthNeed(const Request& request,
                                 int64_t num_tokens) const {
-  const int64_t blocks = CeilDiv(request.computed() + num_tokens, block_size_);
+  const int64_t blocks = cache_->BlocksFor(request.computed() + num_tokens);
   return std::max<int64_t>(0,
                            blocks - cache_->num_blocks_of(request.sequence()));
 }
@@ -107,8 +105,7 @@ int64_t EngineState::AdmittedTokens(const Request& request,
 int64_t EngineState::AdmissionNeed(const Request& request, int64_t num_tokens,
                                    Reservation reservation) const {
   if (!prefix_caching_) {
-    return CeilDiv(AdmittedTokens(request, num_tokens, reservation),
-                   block_size_);
+    return cache_->BlocksFor(AdmittedTokens(request, num_tokens, reservation));
   }
   const cache::PrefixHit& hit = FindPrefix(request);
   return cache_->BlocksNeeded(
@@ -145,7 +142,7 @@ std::optional<std::string> EngineState::WhyNever(
                         " generated tokens, max_model_len is ",
                         limits_.max_model_len);
   }
-  const int64_t blocks = CeilDiv(total - 1, block_size_);
+  const int64_t blocks = cache_->BlocksFor(total - 1);
   if (blocks > cache_->num_blocks()) {
     return absl::StrCat("exceeds_kv_cache: it takes ", blocks, " blocks of ",
                         block_size_, ", the cache has ", cache_->num_blocks());
@@ -346,8 +343,8 @@ void EngineState::Commit(const IterationPlan& plan, CommittedBatch& batch) {
   }
 }
 
-void EngineState::GrowGroup(const BoundaryGroup& group) {
-  const bool grown = cache_->GrowByOneBlock(group.sequences);
+void EngineState::GrowGroup(const BoundaryGroup& group, int64_t num_blocks) {
+  const bool grown = cache_->GrowByBlocks(group.sequences, num_blocks);
   CHECK(grown && "a valid plan ran out of blocks");
 }
 
@@ -367,7 +364,7 @@ void EngineState::Preempt(Request& request, PreemptMode mode,
     return;
   }
   RegisterComputed(request);
-  ReleaseBlocks(request);
+  cache_->Release(request.sequence_);
   request.computed_ = 0;
   request.reserved_ = false;
   EnqueueWaiting(request, /*from_front=*/true);
@@ -428,6 +425,36 @@ void EngineState::GrowForPiece(const IterationPlan::Piece& piece,
   }
 }
 
+int64_t EngineState::SteadyIterationsThatFit(int64_t most) const {
+  int64_t left = cache_->free_blocks();
+  if (num_steady_ * cache_->BlocksFor(most) <= left) return most;
+  for (int64_t i = 0; i < most; ++i) {
+    left -= SteadyNeedAt(decode_iterations_ + i + 1);
+    if (left < 0) return i;
+  }
+  return most;
+}
+
+void EngineState::AdvanceSteady(int64_t count) {
+  kv_tokens_squared_ += count * (2 * kv_tokens_ + count * num_steady_);
+  kv_tokens_ += count * num_steady_;
+  if (prefix_caching_) {
+    for (int64_t i = 0; i < count; ++i) {
+      ++decode_iterations_;
+      RegisterFilledBlocks();
+      CommitDecodeAll();
+    }
+    return;
+  }
+  for (int64_t i = 1; i <= std::min(count, block_size_); ++i) {
+    const BoundaryGroup& group =
+        boundary_[BoundaryClass(decode_iterations_ + i)];
+    if (group.sequences.empty()) continue;
+    GrowGroup(group, cache_->BlocksFor(count - i + 1));
+  }
+  decode_iterations_ += count;
+}
+
 void EngineState::RegisterFilledBlocks() {
   // These have just filled a block: it can be found from now on.
   for (Request* request :
@@ -439,7 +466,7 @@ void EngineState::RegisterFilledBlocks() {
 bool EngineState::AdvancePiece(const CommittedPiece& piece) {
   Request& request = *piece.request;
   request.computed_ += piece.num_tokens;
-  if (prefix_caching_) RegisterComputed(request);
+  RegisterComputed(request);
   if (!piece.samples) return false;
   ++request.produced_;
   if (request.phase_ == Phase::kPrefill) {
@@ -476,9 +503,7 @@ void EngineState::Retire(Request& request) {
     default:
       LeaveRunning(request);
   }
-  if (prefix_caching_ && request.phase_ != Phase::kSwapped) {
-    RegisterComputed(request);
-  }
+  if (request.phase_ != Phase::kSwapped) RegisterComputed(request);
   retired_.push_back(request.sequence_);
   request.phase_ = Phase::kDone;
   unused_.push_back(&request);
@@ -488,10 +513,6 @@ void EngineState::RegisterComputed(Request& request) {
   if (!prefix_caching_) return;
   cache_->RegisterComputed(request.sequence_, request.tokens_,
                            request.computed(), /*extra_keys=*/{});
-}
-
-void EngineState::ReleaseBlocks(Request& request) {
-  cache_->Release(request.sequence_);
 }
 
 void EngineState::LeaveRunning(Request& request) {
@@ -580,7 +601,7 @@ absl::Status EngineState::CheckInvariants() const {
     if (!request.running()) return Broken(request, "is in running (I1)");
     const int64_t computed = request.computed();
     const int64_t held = cache_->num_blocks_of(request.sequence());
-    const int64_t least = CeilDiv(computed, block_size_);
+    const int64_t least = cache_->BlocksFor(computed);
     if (held < least ||
         (request.steady_ && !request.reserved_ && held > least)) {
       return Broken(request, absl::StrCat("holds ", held, " blocks for ",

@@ -204,7 +204,7 @@ class EngineState {
   // REQUIRES: no loose decode; DecodeAllNeed() blocks are free.
   void CommitDecodeAll() {
     const BoundaryGroup& group = boundary_[BoundaryClass(decode_iterations_)];
-    if (!group.sequences.empty()) GrowGroup(group);
+    if (!group.sequences.empty()) GrowGroup(group, 1);
   }
 
   // The outcome of a decode_all iteration: every steady request has one more
@@ -216,6 +216,16 @@ class EngineState {
     ++decode_iterations_;
     if (prefix_caching_) RegisterFilledBlocks();
   }
+
+  // How many coming decode_all iterations, at most `most`, can be followed by
+  // another one with the blocks that are free now.
+  int64_t SteadyIterationsThatFit(int64_t most) const;
+
+  // AdvanceSteady, then CommitDecodeAll, as often as `count` says.  Where
+  // blocks have no content that can be found again, requests are given theirs
+  // one after the other, so that which block is whose may differ.
+  // REQUIRES: as many fit.
+  void AdvanceSteady(int64_t count);
 
   // A steady request that has all its tokens, or nullptr.
   Request* NextFinished() {
@@ -276,10 +286,9 @@ class EngineState {
   void LeaveBoundary(Request& request);
   // Takes a running request out of running and of its phase's list.
   void LeaveRunning(Request& request);
-  void GrowGroup(const BoundaryGroup& group);
+  void GrowGroup(const BoundaryGroup& group, int64_t num_blocks);
   void RegisterFilledBlocks();
   void RegisterComputed(Request& request);
-  void ReleaseBlocks(Request& request);
   absl::Status ValidatePiece(const IterationPlan& plan,
                              const IterationPlan::Piece& piece, int64_t& blocks,
                              int64_t& seqs) const;

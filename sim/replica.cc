@@ -256,11 +256,7 @@ void Replica::BuildShape() {
       shape_.prefill_tokens += piece.num_tokens;
       continue;
     }
-    const int64_t kv = piece.context_tokens;
-    ++shape_.decode.count;
-    shape_.decode.kv_tokens += kv;
-    shape_.decode.kv_tokens_squared += kv * kv;
-    shape_.decode.kv_tokens_max = std::max(shape_.decode.kv_tokens_max, kv);
+    shape_.decode.Add(piece.context_tokens);
   }
   shape_.prefill = chunks_;
   shape_.swapped_in_blocks = committed_.swapped_in_blocks;
@@ -310,60 +306,120 @@ bool Replica::StartRepeated(SimTime now) {
   recomputed_tokens_ = 0;
   shape_ = BatchShape();
   shape_.decode = group;
-  timing_.device = timing_.predicted = timing_.decodes_alone = foreseen_[0];
   timing_.host = executor_->HostTime(group.count);
-  start_ = now;
-  end_ = now + timing_.device + timing_.host;
+  StartForeseen(now, foreseen_[0]);
   return true;
 }
 
 void Replica::RunAhead(SimTime horizon) {
-  const int64_t last = state_->next_finish_iteration();
-  const int64_t first = state_->decode_iterations();
-  const int64_t running = state_->running().size();
-  // Nobody joins or leaves before the end, so the longest gap of this stretch
-  // stands for all its gaps in the history.
-  SimDuration longest;
-  const bool records = sink_ != nullptr;
-  size_t used = kLookahead;
-  while (end_ < horizon && state_->decode_iterations() < last &&
-         state_->SteadyNeedAt(state_->decode_iterations() + 1) <=
-             state_->cache().free_blocks()) {
-    if (records || state_->decode_iterations() == first) {
-      // The first one may have fresh requests, or follow other iterations.
+  if (!MayGoOn(horizon)) return;
+  // The first one may have fresh requests, or follow other iterations.
+  CompleteDecodes();
+  RecordIteration();
+  // Most stretches are short, so that looking far ahead would be wasted.
+  size_t lookahead = kFirstLookahead;
+  StartNextDecodes();
+  while (MayGoOn(horizon)) {
+    if (sink_ == nullptr) {
+      RunStretch(horizon, lookahead);
+      lookahead = std::min(kLookahead, 8 * lookahead);
+    } else {
       CompleteDecodes();
       RecordIteration();
-    } else {
-      const SimDuration length = end_ - start_;
-      Hash(static_cast<uint64_t>(end_.nanos()));
-      ++iteration_;
-      metrics_.AddDecodeIteration(length, timing_.host, shape_.decode.count,
-                                  shape_.decode.kv_tokens, running,
-                                  state_->cache().used_blocks());
-      longest = std::max(longest, length);
-      last_decode_end_ = end_;
-      state_->AdvanceSteady();
+      StartNextDecodes();
     }
-    StartNextDecodes(used);
-  }
-  if (longest > SimDuration::Zero()) {
-    history_.Push(state_->decode_iterations() - 1, longest);
   }
 }
 
-void Replica::StartNextDecodes(size_t& used) {
+bool Replica::MayGoOn(SimTime horizon) const {
+  return end_ < horizon &&
+         state_->decode_iterations() < state_->next_finish_iteration() &&
+         state_->SteadyNeedAt(state_->decode_iterations() + 1) <=
+             state_->cache().free_blocks();
+}
+
+void Replica::Foresee(const DecodeGroup& first, size_t count) {
+  const bool foreseen =
+      executor_->Foresee(first, absl::MakeSpan(foreseen_.data(), count));
+  CHECK(foreseen && "an executor that foresaw one iteration must go on");
+}
+
+void Replica::StartNextDecodes() {
   state_->CommitDecodeAll();
   shape_.decode = SteadyGroup();
-  if (used == kLookahead) {
-    const bool foreseen =
-        executor_->Foresee(shape_.decode, absl::MakeSpan(foreseen_));
-    CHECK(foreseen && "an executor that foresaw one iteration must go on");
-    used = 0;
+  Foresee(shape_.decode, 1);
+  StartForeseen(end_, foreseen_[0]);
+}
+
+void Replica::StartForeseen(SimTime now, SimDuration device) {
+  timing_.device = timing_.predicted = timing_.decodes_alone = device;
+  start_ = now;
+  end_ = now + timing_.device + timing_.host;
+}
+
+void Replica::RunStretch(SimTime horizon, size_t lookahead) {
+  EngineState& state = *state_;
+  const int64_t first = state.decode_iterations();
+  const size_t limit = static_cast<size_t>(state.SteadyIterationsThatFit(
+      std::min<int64_t>(static_cast<int64_t>(lookahead),
+                        state.next_finish_iteration() - first)));
+  DecodeGroup next = shape_.decode;
+  next.Advance();
+  Foresee(next, limit);
+
+  Metrics::DecodeStretch stretch;
+  stretch.host = timing_.host;
+  stretch.decodes = shape_.decode.count;
+  stretch.kv_tokens = shape_.decode.kv_tokens;
+  stretch.running = state.running().size();
+  SimDuration lengths[kLookahead];
+  SimTime starts[kLookahead];
+  SimDuration length = end_ - start_;
+  SimDuration longest;
+  SimTime end = end_;
+  uint64_t hash = fingerprint_;
+  size_t count = 0;
+  do {
+    hash = Mix(hash, static_cast<uint64_t>(end.nanos()));
+    lengths[count] = length;
+    starts[count] = end - length;
+    longest = std::max(longest, length);
+    length = foreseen_[count++] + stretch.host;
+    end += length;
+  } while (count < limit && end < horizon);
+  fingerprint_ = hash;
+  iteration_ += static_cast<int64_t>(count);
+  last_decode_end_ = end - length;
+
+  stretch.lengths = absl::MakeConstSpan(lengths, count);
+  stretch.total = last_decode_end_ - start_;
+  stretch.block_time =
+      BlockTime(absl::MakeConstSpan(starts, count), last_decode_end_);
+  metrics_.AddDecodeStretch(stretch);
+  state.AdvanceSteady(static_cast<int64_t>(count));
+  // Nobody joins or leaves in between, so the longest gap stands for all.
+  history_.Push(state.decode_iterations() - 1, longest);
+  shape_.decode = SteadyGroup();
+  StartForeseen(last_decode_end_, foreseen_[count - 1]);
+}
+
+NanosSum Replica::BlockTime(absl::Span<const SimTime> starts,
+                            SimTime end) const {
+  const auto time_from = [&](size_t i) {
+    return static_cast<NanosSum>((end - starts[i]).nanos());
+  };
+  NanosSum sum = time_from(0) * state_->cache().used_blocks();
+  const size_t block_size = static_cast<size_t>(state_->cache().block_size());
+  for (size_t i = 1; i < std::min(starts.size(), block_size + 1); ++i) {
+    const int64_t taken = state_->SteadyNeedAt(state_->decode_iterations() +
+                                               static_cast<int64_t>(i));
+    if (taken == 0) continue;
+    // The same requests take their next block a block size later.
+    for (size_t j = i; j < starts.size(); j += block_size) {
+      sum += time_from(j) * taken;
+    }
   }
-  timing_.device = timing_.predicted = timing_.decodes_alone =
-      foreseen_[used++];
-  start_ = end_;
-  end_ = start_ + timing_.device + timing_.host;
+  return sum;
 }
 
 // ---- Completing an iteration ----
@@ -538,11 +594,7 @@ SimDuration Replica::Predict(const IterationPlan& plan) const {
   if (plan.decode_all()) {
     shape.decode = SteadyGroup();
     for (const Request& request : state_->loose()) {
-      const int64_t kv = request.computed();
-      ++shape.decode.count;
-      shape.decode.kv_tokens += kv;
-      shape.decode.kv_tokens_squared += kv * kv;
-      shape.decode.kv_tokens_max = std::max(shape.decode.kv_tokens_max, kv);
+      shape.decode.Add(request.computed());
     }
   }
   for (const IterationPlan::Piece& piece : plan.pieces()) {
@@ -552,11 +604,7 @@ SimDuration Replica::Predict(const IterationPlan& plan) const {
       context = state_->PrefixHitTokens(request);
     }
     if (request.phase() == Phase::kDecode) {
-      ++shape.decode.count;
-      shape.decode.kv_tokens += context;
-      shape.decode.kv_tokens_squared += context * context;
-      shape.decode.kv_tokens_max =
-          std::max(shape.decode.kv_tokens_max, context);
+      shape.decode.Add(context);
     } else if (piece.num_tokens > 0) {
       chunks.push_back({piece.num_tokens, static_cast<int32_t>(context)});
       shape.prefill_tokens += piece.num_tokens;

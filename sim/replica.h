@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/sim_time.h"
 #include "scheduler/engine_state.h"
 #include "scheduler/engine_view.h"
@@ -109,9 +110,20 @@ class Replica final : private scheduler::IterationPredictor {
   absl::Status RunBatch(SimTime now);
   bool MayRepeat() const;
   bool HitsMayChange() const;
-  void RunAhead(SimTime horizon);
-  void StartNextDecodes(size_t& used);
   bool StartRepeated(SimTime now);
+  void RunAhead(SimTime horizon);
+  // Whether the iteration in flight may end, and the next one begin, with
+  // nothing else happening.
+  bool MayGoOn(SimTime horizon) const;
+  void Foresee(const DecodeGroup& first, size_t count);
+  void StartNextDecodes();
+  void StartForeseen(SimTime now, SimDuration device);
+  // Completes iterations and starts the ones after, up to `lookahead` of them.
+  // REQUIRES: MayGoOn(horizon), no fresh requests, no records wanted.
+  void RunStretch(SimTime horizon, size_t lookahead);
+  // Sum of length x blocks in use over decode iterations with these starts,
+  // the one in flight being the first; `end`: of the last one.
+  NanosSum BlockTime(absl::Span<const SimTime> starts, SimTime end) const;
 
   void CompleteDecodes();
   void CompletePieces();
@@ -121,10 +133,11 @@ class Replica final : private scheduler::IterationPredictor {
   void PruneHistory();
   void RecordIteration();
   GapParts PartsOfIteration() const;
-  void Hash(uint64_t value) {
-    fingerprint_ = (fingerprint_ ^ value) * 0x9e3779b97f4a7c15;
-    fingerprint_ ^= fingerprint_ >> 29;
+  static uint64_t Mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+    return hash ^ (hash >> 29);
   }
+  void Hash(uint64_t value) { fingerprint_ = Mix(fingerprint_, value); }
 
   const Options options_;
   const std::unique_ptr<scheduler::EngineState> state_;
@@ -157,7 +170,8 @@ class Replica final : private scheduler::IterationPredictor {
   GapHistory history_;
   size_t history_prune_size_;
   // Durations of coming decode iterations.
-  static constexpr size_t kLookahead = 64;
+  static constexpr size_t kFirstLookahead = 8;
+  static constexpr size_t kLookahead = 512;
   std::array<SimDuration, kLookahead> foreseen_;
   uint64_t fingerprint_ = 0xcbf29ce484222325;
 };

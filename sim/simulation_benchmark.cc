@@ -172,7 +172,7 @@ void BM_FastForwardedDecodes(benchmark::State& state) {
   int64_t iterations = 0;
   for (auto _ : state) {
     Metrics metrics;
-    UsersWorkload workload(state.range(0), state.range(0) * 400, 16, 5'000);
+    UsersWorkload workload(state.range(0), state.range(0) * 4'000, 16, 5'000);
     Run(workload, metrics, "", /*fast_forward=*/true);
     iterations += metrics.iterations();
   }

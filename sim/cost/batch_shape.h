@@ -29,6 +29,14 @@ struct DecodeGroup {
   int64_t kv_tokens_squared = 0;
   int64_t kv_tokens_max = 0;
 
+  // One more sequence, with so many tokens in the cache.
+  void Add(int64_t kv) {
+    ++count;
+    kv_tokens += kv;
+    kv_tokens_squared += kv * kv;
+    if (kv > kv_tokens_max) kv_tokens_max = kv;
+  }
+
   // The same sequences one iteration later.
   void Advance() {
     kv_tokens_squared += 2 * kv_tokens + count;

@@ -9,11 +9,13 @@
 #ifndef SIM_METRICS_DISTRIBUTION_H_
 #define SIM_METRICS_DISTRIBUTION_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "base/sim_time.h"
 
 namespace interleave::sim {
@@ -33,6 +35,25 @@ class Distribution {
     } else {
       AddExact(ns, weight);
     }
+  }
+
+  // The same, `weight` samples of each value.
+  void AddEach(absl::Span<const SimDuration> values, int64_t weight) {
+    if (buckets_.empty()) {
+      for (const SimDuration value : values) Add(value, weight);
+      return;
+    }
+    int64_t sum = 0;
+    int64_t max = max_;
+    for (const SimDuration value : values) {
+      const int64_t ns = value.nanos();
+      sum += ns;
+      max = std::max(max, ns);
+      buckets_[BucketOf(ns)] += weight;
+    }
+    max_ = max;
+    count_ += weight * static_cast<int64_t>(values.size());
+    sum_ += static_cast<Sum>(sum) * weight;
   }
 
   int64_t count() const { return count_; }

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/sim_time.h"
 #include "scheduler/request_spec.h"
 #include "sim/metrics/distribution.h"
@@ -104,6 +105,9 @@ class RecordSink {
   virtual void OnRequest(const RequestRecord& record) = 0;
 };
 
+// Exact sums of nanoseconds, which a long run takes past 2^63.
+using NanosSum = __int128;
+
 // Sums, in nanoseconds, over all gaps of all requests.
 struct InterferenceLedger {
   double own_work = 0;
@@ -137,12 +141,10 @@ class Metrics {
   // Adds `weight` gaps of the same parts.  On the path of every iteration.
   void AddGap(const GapParts& parts, int64_t weight) {
     tbt_.Add(parts.total(), weight);
-    const double w = static_cast<double>(weight);
-    ledger_.own_work += w * static_cast<double>(parts.own_work.nanos());
-    ledger_.prefill += w * static_cast<double>(parts.prefill.nanos());
-    ledger_.waiting += w * static_cast<double>(parts.waiting.nanos());
-    ledger_.recomputation +=
-        w * static_cast<double>(parts.recomputation.nanos());
+    own_work_ += Product(parts.own_work, weight);
+    prefill_ += Product(parts.prefill, weight);
+    waiting_ += Product(parts.waiting, weight);
+    recomputation_ += Product(parts.recomputation, weight);
   }
 
   // On the path of every iteration; keeps sums only.
@@ -151,9 +153,8 @@ class Metrics {
     const SimDuration length = record.end - record.start;
     busy_ += length;
     host_ += record.host;
-    const double ns = static_cast<double>(length.nanos());
-    running_time_ += ns * static_cast<double>(record.running);
-    block_time_ += ns * static_cast<double>(record.used_blocks);
+    running_time_ += Product(length, record.running);
+    block_time_ += Product(length, record.used_blocks);
     prefill_tokens_ += record.prefill_tokens;
     decode_tokens_ += record.decodes;
     decode_kv_tokens_ += record.decode_kv_tokens;
@@ -162,22 +163,36 @@ class Metrics {
     if (record.prefill_tokens != 0) ++prefill_iterations_;
   }
 
-  // AddGap and AddIteration of an iteration of decodes alone that follows the
-  // one before at once: `decodes` gaps as long as itself.  On the path of every
-  // fast-forwarded iteration.
-  void AddDecodeIteration(SimDuration length, SimDuration host, int64_t decodes,
-                          int64_t decode_kv_tokens, int64_t running,
-                          int64_t used_blocks) {
-    const double ns = static_cast<double>(length.nanos());
-    tbt_.Add(length, decodes);
-    ledger_.own_work += static_cast<double>(decodes) * ns;
-    ++iterations_;
-    busy_ += length;
-    host_ += host;
-    running_time_ += ns * static_cast<double>(running);
-    block_time_ += ns * static_cast<double>(used_blocks);
-    decode_tokens_ += decodes;
-    decode_kv_tokens_ += decode_kv_tokens;
+  // Iterations of the same decodes and nothing else, each following the one
+  // before at once.
+  struct DecodeStretch {
+    // Of each iteration.
+    absl::Span<const SimDuration> lengths;
+    // Their sum.
+    SimDuration total;
+    // Host's share of one iteration.
+    SimDuration host;
+    int64_t decodes = 0;
+    // Of the first iteration: tokens in the cache before.
+    int64_t kv_tokens = 0;
+    int64_t running = 0;
+    // Sum over the iterations of length x blocks in use.
+    NanosSum block_time = 0;
+  };
+  // AddGap and AddIteration of each of them, at a fraction of the cost.
+  void AddDecodeStretch(const DecodeStretch& stretch) {
+    const auto count = static_cast<int64_t>(stretch.lengths.size());
+    tbt_.AddEach(stretch.lengths, stretch.decodes);
+    own_work_ += Product(stretch.total, stretch.decodes);
+    iterations_ += count;
+    busy_ += stretch.total;
+    host_ += stretch.host * count;
+    running_time_ += Product(stretch.total, stretch.running);
+    block_time_ += stretch.block_time;
+    decode_tokens_ += count * stretch.decodes;
+    // Each iteration finds one token more of each request.
+    decode_kv_tokens_ +=
+        count * stretch.kv_tokens + count * (count - 1) / 2 * stretch.decodes;
   }
 
   // Query-key pairs of a prompt chunk, for MFU.
@@ -198,7 +213,12 @@ class Metrics {
   const Distribution& normalized_latency() const { return normalized_; }
   // Longest gap of each request.
   const Distribution& longest_gap() const { return longest_gap_; }
-  const InterferenceLedger& ledger() const { return ledger_; }
+  InterferenceLedger ledger() const {
+    return {.own_work = static_cast<double>(own_work_),
+            .prefill = static_cast<double>(prefill_),
+            .waiting = static_cast<double>(waiting_),
+            .recomputation = static_cast<double>(recomputation_)};
+  }
 
   int64_t completed() const { return completed_; }
   int64_t rejected() const { return rejected_; }
@@ -239,10 +259,13 @@ class Metrics {
   double JainFairness() const;
 
  private:
-  double PerBusy(double sum) const {
+  static NanosSum Product(SimDuration duration, int64_t count) {
+    return static_cast<NanosSum>(duration.nanos()) * count;
+  }
+  double PerBusy(NanosSum sum) const {
     return busy_ == SimDuration::Zero()
                ? 0
-               : sum / static_cast<double>(busy_.nanos());
+               : static_cast<double>(sum) / static_cast<double>(busy_.nanos());
   }
 
   Distribution ttft_;
@@ -252,7 +275,11 @@ class Metrics {
   Distribution queueing_delay_;
   Distribution normalized_;
   Distribution longest_gap_;
-  InterferenceLedger ledger_;
+  // The interference ledger.
+  NanosSum own_work_ = 0;
+  NanosSum prefill_ = 0;
+  NanosSum waiting_ = 0;
+  NanosSum recomputation_ = 0;
 
   int64_t completed_ = 0;
   int64_t rejected_ = 0;
@@ -277,8 +304,8 @@ class Metrics {
   int64_t decode_kv_tokens_ = 0;
   SimDuration busy_;
   SimDuration host_;
-  double running_time_ = 0;
-  double block_time_ = 0;
+  NanosSum running_time_ = 0;
+  NanosSum block_time_ = 0;
 };
 
 }  // namespace interleave::sim
