@@ -2,6 +2,9 @@
 // copy bandwidth and the matrix rate measured in the same run:
 //
 //   decoder_benchmark [--model=llama3.1_8b] [--tokens=512] [--outputs=128]
+//                     [--noparts]
+//
+// --noparts leaves the figures of single kernels out.
 //
 // Prints one line a figure: name, value, unit, and what it is compared with.
 
@@ -183,9 +186,11 @@ absl::Status SmallKernels(const DecoderShape& shape, double bandwidth,
        [&](const DeviceMemory&, const DeviceMemory& s) {
          return LaunchEmbedNorm(
              positions, kTokens, s.get(), norm.get(), shape.hidden_size, 1e-5f,
-             at(s, kTokens * hidden), at(s, 2 * kTokens * hidden), stream);
+             at(s, kTokens * hidden), at(s, 2 * kTokens * hidden), Prefetch(),
+             stream);
        }},
-      {"rotary and append", 2 * qkv * kBf16,
+      // The angles of a token are 4 bytes for each number of a head.
+      {"rotary and append", 2 * qkv * kBf16 + 4 * shape.head_dim + 8,
        [&](const DeviceMemory&, const DeviceMemory& s) {
          UnpackedBatch batch;
          batch.positions = positions;
@@ -455,6 +460,7 @@ struct Flags {
   std::string model = "llama3.1_8b";
   int32_t tokens = 512;
   int32_t outputs = 128;
+  bool parts = true;
 };
 
 absl::Status Main(const Flags& flags) {
@@ -466,10 +472,12 @@ absl::Status Main(const Flags& flags) {
   ASSIGN_OR_RETURN(const CudaStream stream, CreateStream());
   ASSIGN_OR_RETURN(const double bandwidth, CopyBandwidth(stream.get()));
   ASSIGN_OR_RETURN(const double matrix_rate, MatrixRate(stream.get()));
-  RETURN_IF_ERROR(SmallKernels(options.shape, bandwidth, stream.get()));
-  for (const int64_t tokens : {1, 64, 256, 2048}) {
-    RETURN_IF_ERROR(LinearLayers(options.shape, tokens, bandwidth, matrix_rate,
-                                 stream.get()));
+  if (flags.parts) {
+    RETURN_IF_ERROR(SmallKernels(options.shape, bandwidth, stream.get()));
+    for (const int64_t tokens : {1, 64, 256, 2048}) {
+      RETURN_IF_ERROR(LinearLayers(options.shape, tokens, bandwidth,
+                                   matrix_rate, stream.get()));
+    }
   }
   options.num_blocks = kBatch * (kContext / options.block_size + 1);
   const auto begin = std::chrono::steady_clock::now();
@@ -489,6 +497,10 @@ absl::Status Main(const Flags& flags) {
 bool ParseFlag(absl::string_view argument, Flags& flags) {
   if (absl::ConsumePrefix(&argument, "--model=")) {
     flags.model = std::string(argument);
+    return true;
+  }
+  if (argument == "--noparts") {
+    flags.parts = false;
     return true;
   }
   if (absl::ConsumePrefix(&argument, "--tokens=")) {

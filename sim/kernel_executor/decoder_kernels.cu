@@ -161,7 +161,9 @@ cudaError_t LaunchNorm(const int32_t* rows, int64_t tokens, const void* delta,
 // ---- Rotary embedding ----
 
 // A unit is 8 numbers of a head's first half and their 8 partners.
-__global__ void __launch_bounds__(kMaxThreads)
+// The bounds keep it to 32 registers, for as many loads in flight as there can
+// be.
+__global__ void __launch_bounds__(512, 4)
     RotaryAppendKernel(const RotaryShape shape, const UnpackedBatch batch,
                        const float4* cos_sin, void* qkv, void* k_cache,
                        void* v_cache) {
@@ -172,46 +174,45 @@ __global__ void __launch_bounds__(kMaxThreads)
   const float4* angles =
       cos_sin + int64_t{batch.positions[t]} * half * (kVector / 2);
   uint4* row = Vectors(qkv) + t * heads * 2 * half;
-  for (int unit = threadIdx.x; unit < heads * half; unit += blockDim.x) {
-    const int head = unit / half;
-    const int i = unit - head * half;
-    uint4* in = row + head * 2 * half + i;
-    const Pack first = {in[0]};
-    const Pack second = {in[half]};
-    const int kv_head = head - shape.num_heads;
-    if (kv_head >= shape.num_kv_heads) {  // a value
-      if (slot < 0) continue;
-      uint4* place =
-          Vectors(v_cache) +
-          (slot * shape.num_kv_heads + kv_head - shape.num_kv_heads) * 2 *
-              half +
-          i;
-      place[0] = first.bits;
-      place[half] = second.bits;
-      continue;
-    }
-    float x[kVector], y[kVector];
-    first.Unpack(x);
-    second.Unpack(y);
-#pragma unroll
-    for (int j = 0; j < kVector / 2; ++j) {
-      const float4 a = __ldg(&angles[i * (kVector / 2) + j]);
-      const float x0 = x[2 * j], y0 = y[2 * j];
-      const float x1 = x[2 * j + 1], y1 = y[2 * j + 1];
-      x[2 * j] = x0 * a.x - y0 * a.y;
-      y[2 * j] = y0 * a.x + x0 * a.y;
-      x[2 * j + 1] = x1 * a.z - y1 * a.w;
-      y[2 * j + 1] = y1 * a.z + x1 * a.w;
-    }
-    uint4* place = in;
-    if (kv_head >= 0) {
-      if (slot < 0) continue;
-      place = Vectors(k_cache) +
-              (slot * shape.num_kv_heads + kv_head) * 2 * half + i;
-    }
-    place[0] = PackEight(x);
-    place[half] = PackEight(y);
+  const int unit = blockIdx.y * blockDim.x + threadIdx.x;
+  if (unit >= heads * half) return;
+  const int head = unit / half;
+  const int i = unit - head * half;
+  uint4* in = row + head * 2 * half + i;
+  const Pack first = {in[0]};
+  const Pack second = {in[half]};
+  const int kv_head = head - shape.num_heads;
+  if (kv_head >= shape.num_kv_heads) {  // a value
+    if (slot < 0) return;
+    uint4* place =
+        Vectors(v_cache) +
+        (slot * shape.num_kv_heads + kv_head - shape.num_kv_heads) * 2 * half +
+        i;
+    place[0] = first.bits;
+    place[half] = second.bits;
+    return;
   }
+  float x[kVector], y[kVector];
+  first.Unpack(x);
+  second.Unpack(y);
+#pragma unroll
+  for (int j = 0; j < kVector / 2; ++j) {
+    const float4 a = __ldg(&angles[i * (kVector / 2) + j]);
+    const float x0 = x[2 * j], y0 = y[2 * j];
+    const float x1 = x[2 * j + 1], y1 = y[2 * j + 1];
+    x[2 * j] = x0 * a.x - y0 * a.y;
+    y[2 * j] = y0 * a.x + x0 * a.y;
+    x[2 * j + 1] = x1 * a.z - y1 * a.w;
+    y[2 * j + 1] = y1 * a.z + x1 * a.w;
+  }
+  uint4* place = in;
+  if (kv_head >= 0) {
+    if (slot < 0) return;
+    place =
+        Vectors(k_cache) + (slot * shape.num_kv_heads + kv_head) * 2 * half + i;
+  }
+  place[0] = PackEight(x);
+  place[half] = PackEight(y);
 }
 
 __global__ void RotaryTableKernel(float2* cos_sin, int64_t positions, int half,
@@ -426,7 +427,9 @@ cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
                     (shape.head_dim / 2 / kVector);
   int threads = (units + kWarp - 1) / kWarp * kWarp;
   if (threads > 512) threads = 256;
-  RotaryAppendKernel<<<static_cast<unsigned>(tokens), threads, 0, stream>>>(
+  const dim3 grid(static_cast<unsigned>(tokens),
+                  static_cast<unsigned>((units + threads - 1) / threads));
+  RotaryAppendKernel<<<grid, threads, 0, stream>>>(
       shape, batch, static_cast<const float4*>(cos_sin), qkv, k_cache, v_cache);
   return cudaGetLastError();
 }
