@@ -2,7 +2,9 @@
 
 Random shapes, masks, lengths and values, new in each run, for as long as
 --seconds says. An error may be twice that of 16-bit attention (float32 scores,
-16-bit weights and results), and a unit in the last place. Needs a GPU.
+16-bit weights and results), and a unit in the last place. Where torch's math
+backend has the features of a case, its error is shown beside ours; that backend
+computes in float32 and rounds once. Needs a GPU.
 """
 
 import argparse
@@ -15,6 +17,8 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 import interleave_attention as attention  # noqa: E402
 
@@ -56,8 +60,30 @@ def attend(q, k, v, case, exact):
     return (out if exact else out.to(q.dtype).to(kind)), lse
 
 
+def math_backend(q, k, v, case):
+    """One sequence by torch's math backend; None where that lacks a feature."""
+    plain = not case["softcap"] and case["sinks"] is None
+    if not plain or case["window"] != (-1, -1) or k.shape[0] == 0:
+        return None
+    if case["causal"] and k.shape[0] < q.shape[0]:
+        return None  # empty rows, which it makes NaN
+    i = torch.arange(q.shape[0], device=DEVICE)[:, None] + k.shape[0] - q.shape[0]
+    seen = torch.arange(k.shape[0], device=DEVICE)[None, :] <= i
+    with sdpa_kernel(SDPBackend.MATH):
+        out = F.scaled_dot_product_attention(
+            q.transpose(0, 1)[None],
+            k.transpose(0, 1)[None],
+            v.transpose(0, 1)[None],
+            attn_mask=seen if case["causal"] else None,
+            scale=case["scale"],
+            enable_gqa=True,
+        )
+    return out[0].transpose(0, 1).double()
+
+
 class Checker:
     def __init__(self):
+        self.math_ratios = []
         self.cases = {}
         self.failures = 0
         self.worst = 0.0
@@ -75,6 +101,10 @@ class Checker:
             error = (out[rows].double() - exact).abs()
             bad = ~(error <= allowed)
             self.worst = max(self.worst, (error / allowed).max().item())
+            math_out = math_backend(q, k, v, case)
+            if math_out is not None:
+                math_error = (math_out - exact).abs().max()
+                self.math_ratios.append((error.max() / math_error).item())
             if bad.any():
                 problem = "out is off by %g, allowed %g" % (
                     error.nan_to_num(math.inf)[bad].max(),
@@ -488,6 +518,40 @@ CHECKS = [
 ]
 
 
+def host_microseconds(call, count=300):
+    """Of the host alone: the device runs behind."""
+    for _ in range(20):
+        call()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(count):
+        call()
+    seconds = time.perf_counter() - begin
+    torch.cuda.synchronize()
+    return seconds / count * 1e6
+
+
+def print_host_times():
+    q = torch.randn(4, 1, 8, 128, device=DEVICE, dtype=torch.bfloat16)
+    k = torch.randn(4, 1, 2, 128, device=DEVICE, dtype=torch.bfloat16)
+    cache = torch.randn(8, 256, 2, 128, device=DEVICE, dtype=torch.bfloat16)
+    table = torch.arange(8, dtype=torch.int32, device=DEVICE).reshape(4, 2)
+    lengths = ints([10, 20, 30, 40])
+    plan = attention.Plan(8, 2, 128, 4, 4)
+    plan.update(lengths, total_q=4, max_seqlen_k=512, append=True)
+    calls = {
+        "flash_attn_with_kvcache": lambda: attention.flash_attn_with_kvcache(
+            q, cache, cache, k, k, cache_seqlens=lengths, block_table=table
+        ),
+        "paged_attention with a plan": lambda: attention.paged_attention(
+            q[:, 0], cache, cache, table, k=k[:, 0], v=k[:, 0], plan=plan
+        ),
+    }
+    for name, call in calls.items():
+        print("%5.1f us of the host: %s" % (host_microseconds(call), name))
+    plan.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30)
@@ -506,6 +570,20 @@ def main():
     for name, count in sorted(checker.cases.items()):
         print("%6d %s" % (count, name))
     print("largest share of the allowed error: %.2f" % checker.worst)
+    ratios = sorted(x for x in checker.math_ratios if math.isfinite(x))
+    if ratios:
+        print(
+            "largest error of a sequence over the math backend's: median %.2f, 99%% "
+            "below %.2f, largest %.2f of %d; above 2: %d"
+            % (
+                ratios[len(ratios) // 2],
+                ratios[len(ratios) * 99 // 100],
+                ratios[-1],
+                len(ratios),
+                sum(x > 2 for x in ratios),
+            )
+        )
+    print_host_times()
     print("%d failures" % checker.failures)
     return 1 if checker.failures or not checker.cases else 0
 

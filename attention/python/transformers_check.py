@@ -7,7 +7,8 @@ CUDA graphs on and off. All must give the same tokens, except where two tokens
 were nearly as likely: then the first token that differs is shown with the gap
 between the two best logits, and counts as a tie when that gap is below what the
 16-bit type resolves. A run with a wrong softmax scale must give other tokens,
-so that sameness means something. Needs a GPU and transformers 5.
+so that sameness means something. (Logits of bf16 have eight bits, so that a good
+share of its best two are equal; fp16 shows more.) Needs a GPU and transformers 5.
 """
 
 import argparse
@@ -70,8 +71,10 @@ def make_model(head_dim, dtype, seed):
         pad_token_id=None,
     )
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
-    return model.to("cuda", dtype).eval()
+    model = AutoModelForCausalLM.from_config(
+        config, attn_implementation="sdpa", dtype=dtype
+    )
+    return model.to("cuda").eval()
 
 
 def batching(tables, graphs):
@@ -117,8 +120,8 @@ def gap(model, prompt, tokens):
     return (best[0] - best[1]).item(), logits.abs().max().item()
 
 
-def compare(model, prompts, expected, got, dtype):
-    """(requests alike, ties, real differences)"""
+def compare(model, prompts, expected, got, dtype, shown):
+    """(requests alike, ties, real differences); `shown` were printed before."""
     alike = ties = differences = 0
     model.set_attn_implementation("sdpa")
     for i, (prompt, a, b) in enumerate(zip(prompts, expected, got)):
@@ -127,9 +130,12 @@ def compare(model, prompts, expected, got, dtype):
             continue
         at = next((j for j, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
         between, largest = gap(model, prompt, a[:at])
-        tie = between <= 8 * torch.finfo(dtype).eps * largest and len(a) == len(b)
+        tie = between <= 4 * torch.finfo(dtype).eps * largest and len(a) == len(b)
         ties += tie
         differences += not tie
+        if (i, at) in shown:
+            continue
+        shown.add((i, at))
         print(
             "  request %d (%d prompt tokens) differs at token %d of %d/%d: gap of the "
             "best logits %.4g where the largest is %.4g: %s"
@@ -154,12 +160,15 @@ def run(head_dim, dtype, seed, new_tokens):
     )
     if failed:
         print("  FAILED: transformers' own sdpa gave %s" % [len(t) for t in expected])
+    shown = set()
     for tables in (False, True):
         for graphs in (False, True):
             got, used, seconds = generate(
                 model, prompts, new_tokens, "flash_attention_2", tables, graphs
             )
-            alike, ties, differences = compare(model, prompts, expected, got, dtype)
+            alike, ties, differences = compare(
+                model, prompts, expected, got, dtype, shown
+            )
             decodes = used.get("flash_attn_with_kvcache", 0)
             ok = (
                 not differences
@@ -189,12 +198,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100000)
     parser.add_argument("--new-tokens", type=int, default=24)
-    parser.add_argument("--quick", action="store_true", help="one model, not two")
+    parser.add_argument("--quick", action="store_true", help="one model, not three")
     arguments = parser.parse_args()
     print("transformers", transformers.__version__, "torch", torch.__version__)
     failed = run(64, torch.float16, arguments.seed, arguments.new_tokens)
     if not arguments.quick:
-        failed |= run(128, torch.bfloat16, arguments.seed + 1, arguments.new_tokens)
+        failed |= run(128, torch.float16, arguments.seed + 1, arguments.new_tokens)
+        failed |= run(128, torch.bfloat16, arguments.seed + 2, arguments.new_tokens)
     print("FAILED" if failed else "all alike")
     return 1 if failed else 0
 
