@@ -4,26 +4,16 @@
 #include <cmath>
 #include <cstddef>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
+#include "base/line_reader.h"
 #include "base/status_macros.h"
 
 namespace interleave::sim {
 namespace {
 
 constexpr int64_t kLargestCount = 1'000'000'000'000;
-
-// Takes the next line, without its end, off `text`.
-absl::string_view TakeLine(absl::string_view* text) {
-  const size_t end = text->find('\n');
-  absl::string_view line = text->substr(0, end);
-  text->remove_prefix(end == absl::string_view::npos ? text->size() : end + 1);
-  if (absl::EndsWith(line, "\r")) line.remove_suffix(1);
-  return line;
-}
 
 void Split(absl::string_view line, std::vector<absl::string_view>* fields) {
   fields->clear();
@@ -91,19 +81,19 @@ absl::Status CsvRow::Error(absl::string_view what) const {
 absl::Status ForEachCsvRow(absl::string_view text, absl::string_view source,
                            absl::Span<const absl::string_view> columns,
                            absl::FunctionRef<absl::Status(const CsvRow&)> row) {
-  if (absl::StartsWith(text, "\xEF\xBB\xBF")) text.remove_prefix(3);
+  LineReader lines(text, source);
+  lines.Next();
   std::vector<absl::string_view> fields;
-  Split(TakeLine(&text), &fields);
+  Split(lines.line(), &fields);
   const size_t width = fields.size();
   ASSIGN_OR_RETURN(const std::vector<size_t> positions,
                    Positions(fields, source, columns));
   CsvRow current(source, 1, columns);
   bool any = false;
-  while (!text.empty()) {
-    const absl::string_view line = TakeLine(&text);
-    ++current.line_;
-    if (line.empty()) continue;
-    Split(line, &fields);
+  while (lines.Next()) {
+    current.line_ = lines.number();
+    if (lines.line().empty()) continue;
+    Split(lines.line(), &fields);
     if (fields.size() != width) {
       return current.Error(absl::StrCat(fields.size(),
                                         " fields; the header has ", width,
