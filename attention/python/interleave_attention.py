@@ -337,6 +337,8 @@ def _compact_strides(shape):
 
 def _strides_that_matter(shape, strides):
     """The strides, with those of axes of one element as if compact."""
+    if 1 not in shape and 0 not in shape:
+        return strides
     result = list(strides)
     for axis in reversed(range(len(shape))):
         if shape[axis] <= 1:
@@ -371,18 +373,27 @@ def _view_dlpack(value, name):
     return view
 
 
+_dtype_names = {}
+
+
+def _dtype_name(dtype):
+    name = _dtype_names.get(dtype)
+    if name is None:
+        name = _dtype_names[dtype] = str(dtype).rpartition(".")[2]
+    return name
+
+
 def _view(value, name, dtype=None, ndim=None):
-    if hasattr(value, "data_ptr") and hasattr(value, "stride"):
-        if value.device.type != "cuda":
-            raise ValueError(
-                "%s is on %s, not on a CUDA device" % (name, value.device)
-            )
+    if hasattr(value, "data_ptr"):
+        device = value.device
+        if device.type != "cuda":
+            raise ValueError("%s is on %s, not on a CUDA device" % (name, device))
         view = _View()
         view.data = value.data_ptr()
         view.shape = tuple(value.shape)
-        view.strides = tuple(value.stride())
-        view.dtype = str(value.dtype).rpartition(".")[2]
-        view.device = value.device.index or 0
+        view.strides = value.stride()
+        view.dtype = _dtype_name(value.dtype)
+        view.device = device.index or 0
         view.owner = value
     elif hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         view = _view_dlpack(value, name)
@@ -395,9 +406,16 @@ def _view(value, name, dtype=None, ndim=None):
     if dtype is not None and view.dtype != dtype:
         raise ValueError("%s is %s, not %s" % (name, view.dtype, dtype))
     if ndim is not None and len(view.shape) != ndim:
-        raise ValueError(
-            "%s has %d dimensions, not %d" % (name, len(view.shape), ndim)
-        )
+        raise ValueError("%s has %d dimensions, not %d" % (name, len(view.shape), ndim))
+    return view
+
+
+def _rows(value, name):
+    """The view of a [tokens, heads, head_dim] tensor, which is copied where its
+    last axis is not contiguous."""
+    view = _view(value, name, ndim=3)
+    if view.strides[2] != 1 and hasattr(value, "contiguous"):
+        return _view(value.contiguous(), name)
     return view
 
 
@@ -442,15 +460,6 @@ def _offsets(like, count, step):
     if step == 0:
         return namespace.full((count + 1,), 0, **kind)
     return namespace.arange(0, (count + 1) * step, step, **kind)
-
-
-def _rows_contiguous(value, name):
-    """The tensor, copied where its last axis is not contiguous."""
-    if hasattr(value, "stride") and hasattr(value, "contiguous"):
-        strides = value.stride()
-        if len(strides) and value.shape[-1] > 1 and strides[-1] != 1:
-            return value.contiguous()
-    return value
 
 
 def _tensor(view, name, heads, head_dim, dtype, device):
@@ -538,7 +547,7 @@ def _options_of(softmax_scale, softcap, s_aux, heads, device):
     options = _Options(softmax_scale, softcap or 0.0, None)
     if s_aux is None:
         return options, None
-    if hasattr(s_aux, "float") and str(s_aux.dtype).rpartition(".")[2] != "float32":
+    if hasattr(s_aux, "float") and _dtype_name(s_aux.dtype) != "float32":
         s_aux = s_aux.float()
     view = _view(s_aux, "s_aux", "float32", 1)
     _same_device(view, "s_aux", device)
@@ -566,7 +575,7 @@ def _refuse(**arguments):
 
 def _refuse_gradients(**tensors):
     for name, tensor in tensors.items():
-        if not getattr(tensor, "requires_grad", False):
+        if tensor is None or not getattr(tensor, "requires_grad", False):
             continue
         enabled = getattr(_namespace(tensor), "is_grad_enabled", None)
         if enabled is None or enabled():
@@ -617,7 +626,7 @@ class Plan:
         device=0,
     ):
         dtypes = {"bfloat16": 0, "float16": 1}
-        name = str(dtype).rpartition(".")[2]
+        name = _dtype_name(dtype)
         if name not in dtypes:
             raise ValueError("dtype is %s; bfloat16 and float16 are supported" % name)
         left, right = _window(window_size, causal)
@@ -816,8 +825,7 @@ def paged_attention(
         raise ValueError("rotary_cos and rotary_sin go together")
     if rotary_cos is not None and k is None:
         raise ValueError("rotary_cos needs k and v to append")
-    q = _rows_contiguous(q, "q")
-    view = _view(q, "q", ndim=3)
+    view = _rows(q, "q")
     cache, k_view, v_view = _cache_of(k_cache, v_cache, view.dtype, view.device)
     if k_view.shape[3] != view.shape[2]:
         raise ValueError(
@@ -829,9 +837,7 @@ def paged_attention(
     alive = [k_view, v_view]
     total_new = 0
     if k is not None:
-        k = _rows_contiguous(k, "k")
-        v = _rows_contiguous(v, "v")
-        new = [_view(k, "k", ndim=3), _view(v, "v", ndim=3)]
+        new = [_rows(k, "k"), _rows(v, "v")]
         alive += new
         kind = (kv_heads, view.shape[2], view.dtype, view.device)
         params.append_k = _tensor(new[0], "k", *kind)
@@ -929,12 +935,9 @@ def _contiguous_keys(
     q, k, v, cu_seqlens_q, cu_seqlens_k, softmax_scale, causal, window_size, softcap,
     s_aux, out, want_lse, batch_invariant,
 ):
-    q = _rows_contiguous(q, "q")
-    k = _rows_contiguous(k, "k")
-    v = _rows_contiguous(v, "v")
-    view = _view(q, "q", ndim=3)
-    k_view = _view(k, "k", ndim=3)
-    v_view = _view(v, "v", ndim=3)
+    view = _rows(q, "q")
+    k_view = _rows(k, "k")
+    v_view = _rows(v, "v")
     if v_view.shape != k_view.shape:
         raise ValueError(
             "v has shape %s, but k %s" % (list(v_view.shape), list(k_view.shape))
