@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
+#include "scheduler/limits.h"
 #include "scheduler/policy.h"
 #include "scheduler/registry.h"
 #include "scheduler/request_spec.h"
@@ -32,6 +33,11 @@
 #include "sim/cost/shipped_profiles.h"
 #include "sim/cost/specs.h"
 #include "sim/cost_model_executor.h"
+#include "sim/executor.h"
+#include "sim/kernel_executor/batch_runner.h"
+#include "sim/kernel_executor/decoder_options.h"
+#include "sim/kernel_executor/kernel_executor.h"
+#include "sim/kernel_executor/runner_registry.h"
 #include "sim/metrics/metrics.h"
 #include "sim/replica.h"
 #include "sim/run_result.h"
@@ -110,15 +116,33 @@ absl::Status SettleTrace(SimulationConfig& config) {
   return absl::OkStatus();
 }
 
+bool RunsKernels(const SimulationConfig& config) {
+  return config.executor() != SimulationConfig::COST_MODEL;
+}
+
 absl::Status CheckKind(const SimulationConfig& config) {
-  if (config.executor() == SimulationConfig::KERNELS) {
-    return absl::UnimplementedError(
-        "executor: KERNELS is not in this build; use executor: COST_MODEL");
-  }
   if (config.num_replicas() != 1) {
     return absl::UnimplementedError(
         absl::StrCat("num_replicas is ", config.num_replicas(),
                      "; only one replica can be run"));
+  }
+  if (!RunsKernels(config)) return absl::OkStatus();
+  constexpr char kRemedy[] = "; use executor: COST_MODEL";
+  if (config.cost().tensor_parallel() != 1) {
+    return absl::UnimplementedError(absl::StrCat(
+        "cost.tensor_parallel is ", config.cost().tensor_parallel(),
+        ", and the kernels run on one GPU", kRemedy));
+  }
+  if (config.cache().num_host_blocks() != 0) {
+    return absl::UnimplementedError(absl::StrCat(
+        "cache.num_host_blocks is ", config.cache().num_host_blocks(),
+        ", and the kernels swap nothing to the host", kRemedy));
+  }
+  if (config.async_scheduling()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "async_scheduling is on, and no iteration is planned while kernels "
+        "run",
+        kRemedy));
   }
   return absl::OkStatus();
 }
@@ -133,6 +157,8 @@ absl::Status SettleKvMemory(Setup& setup) {
         cache.num_host_blocks(), " and block_size ", cache.block_size(),
         "; blocks must be at least 0 and their size at least 1"));
   }
+  // The runner counts its own memory.
+  if (RunsKernels(setup.config)) return absl::OkStatus();
   if (cache.num_blocks() > 0) {
     setup.kv_memory =
         absl::StrCat("KV memory: ", cache.num_blocks(), " blocks of ",
@@ -169,6 +195,7 @@ absl::StatusOr<Setup> Resolve(const SimulationConfig& config) {
   resolved.mutable_limits();
   resolved.mutable_cache();
   resolved.mutable_slo();
+  if (RunsKernels(resolved)) resolved.mutable_kernels();
   SpellOutDefaults(&resolved);
   MakePathsAbsolute(&resolved);
   resolved.mutable_cost()->set_block_size(resolved.cache().block_size());
@@ -185,7 +212,8 @@ absl::StatusOr<Setup> Resolve(const SimulationConfig& config) {
 
 Replica::Options ReplicaOptions(const SimulationConfig& config) {
   Replica::Options options;
-  options.fast_forward = config.fast_forward();
+  // What kernels will take cannot be foreseen.
+  options.fast_forward = config.fast_forward() && !RunsKernels(config);
   options.async_scheduling = config.async_scheduling();
   options.policy_name = config.policy().name();
   options.engine.limits = {
@@ -198,6 +226,60 @@ Replica::Options ReplicaOptions(const SimulationConfig& config) {
       config.cache().enable_prefix_caching();
   options.engine.cache.num_host_blocks = config.cache().num_host_blocks();
   return options;
+}
+
+// Tokens that the kernels compute at once; longer iterations run in parts.
+constexpr int64_t kMostKernelTokens = 16384;
+
+absl::StatusOr<DecoderOptions> DecoderOptionsOf(
+    const Setup& setup, const scheduler::Policy& policy) {
+  const SimulationConfig& config = setup.config;
+  const scheduler::Limits limits = ReplicaOptions(config).engine.limits;
+  DecoderOptions options;
+  ASSIGN_OR_RETURN(options.shape, DecoderShapeOf(setup.model));
+  options.block_size = config.cache().block_size();
+  options.num_blocks = config.cache().num_blocks();
+  options.memory_utilization = config.cache().gpu_memory_utilization();
+  options.max_num_seqs = limits.max_num_seqs;
+  options.max_num_batched_tokens = static_cast<int32_t>(
+      std::max<int64_t>(std::min(policy.TokenBudget(limits), kMostKernelTokens),
+                        limits.max_num_seqs));
+  options.max_model_len = limits.max_model_len;
+  options.seed = config.kernels().weights_seed();
+  options.device = config.kernels().device();
+  options.batch_invariant = config.kernels().batch_invariant();
+  options.cuda_graphs = config.kernels().cuda_graphs();
+  return options;
+}
+
+// Settles the number of blocks too, where the kernels run.
+absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(
+    const scheduler::Policy& policy, std::unique_ptr<CostModel> cost,
+    const HostOverhead& overhead, Setup& setup) {
+  if (!RunsKernels(setup.config)) {
+    return std::make_unique<CostModelExecutor>(std::move(cost), overhead);
+  }
+  ASSIGN_OR_RETURN(const DecoderOptions decoder,
+                   DecoderOptionsOf(setup, policy));
+  ASSIGN_OR_RETURN(std::unique_ptr<BatchRunner> runner, CreateRunner(decoder));
+  setup.kv_memory = runner->Description();
+  setup.config.mutable_cache()->set_num_blocks(
+      static_cast<int32_t>(runner->num_blocks()));
+  KernelExecutor::Options options;
+  options.max_tokens = decoder.max_num_batched_tokens;
+  options.predict = setup.config.executor() == SimulationConfig::BOTH;
+  return std::make_unique<KernelExecutor>(std::move(runner), std::move(cost),
+                                          overhead, std::move(options));
+}
+
+// What durations come from.
+std::string TimeSource(const SimulationConfig& config, const CostModel& cost) {
+  if (!RunsKernels(config)) return cost.Description();
+  return absl::StrCat("durations measured on kernels; policies",
+                      config.executor() == SimulationConfig::BOTH
+                          ? " and predicted_ms ask: "
+                          : " ask: ",
+                      cost.Description());
 }
 
 int64_t PeakRssBytes() {
@@ -250,12 +332,13 @@ absl::StatusOr<RunResult> RunSimulation(const SimulationConfig& config,
                    MakeWorkload(setup.config, &result.notices));
 
   const CostModel& cost_view = *cost;
+  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                   MakeExecutor(*policy, std::move(cost), overhead, setup));
   ASSIGN_OR_RETURN(
       std::unique_ptr<Replica> replica,
-      Replica::Create(
-          ReplicaOptions(setup.config), std::move(policy),
-          std::make_unique<CostModelExecutor>(std::move(cost), overhead),
-          &result.metrics, workload.get(), options.sink));
+      Replica::Create(ReplicaOptions(setup.config), std::move(policy),
+                      std::move(executor), &result.metrics, workload.get(),
+                      options.sink));
   std::vector<std::unique_ptr<Replica>> replicas;
   replicas.push_back(std::move(replica));
   RoundRobinRouter router;
@@ -272,7 +355,7 @@ absl::StatusOr<RunResult> RunSimulation(const SimulationConfig& config,
       ComputeUtilization(result.metrics, setup.model, setup.device,
                          setup.config.cost().tensor_parallel());
   result.cost = cost_view.stats();
-  result.cost_description = cost_view.Description();
+  result.cost_description = TimeSource(setup.config, cost_view);
   result.kv_memory = std::move(setup.kv_memory);
   result.fingerprint = simulation.fingerprint();
   result.config = std::move(setup.config);

@@ -29,8 +29,9 @@ struct RunOptions {
 //
 // What is wrong with the configuration, or a file that it names, is
 // InvalidArgument, NotFound or (no memory left for KV blocks)
-// ResourceExhausted; Unimplemented for the kernel executor; Cancelled where
-// `progress` said so; FailedPrecondition for a policy that breaks a rule.
+// ResourceExhausted; Unimplemented for what the kernels lack; Cancelled where
+// `progress` said so; FailedPrecondition for a policy that breaks a rule, and
+// for kernels without a GPU that suits them or in a program without kernels.
 absl::StatusOr<RunResult> RunSimulation(const SimulationConfig& config,
                                         const RunOptions& options);
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -65,6 +66,24 @@ Flag FieldFlag(absl::string_view name, absl::string_view value,
             flags->fields.emplace_back(path, std::string(text));
             return absl::OkStatus();
           }};
+}
+
+Flag ExecutorFlag(Flags* flags) {
+  return {
+      "executor", "cost_model|kernels|both",
+      "what an iteration takes: predicted by the cost model (when absent), "
+      "or measured by running it on this machine's GPU; both: measured, "
+      "and each prediction beside it in iterations.csv",
+      [flags](absl::string_view text) -> absl::Status {
+        for (const absl::string_view known :
+             {"cost_model", "kernels", "both"}) {
+          if (text != known) continue;
+          flags->fields.emplace_back("executor", absl::AsciiStrToUpper(text));
+          return absl::OkStatus();
+        }
+        return absl::InvalidArgumentError(absl::StrCat(
+            "--executor=", text, ": it must be cost_model, kernels or both"));
+      }};
 }
 
 std::vector<Flag> FlagTable(Flags* flags) {
@@ -129,6 +148,7 @@ std::vector<Flag> FlagTable(Flags* flags) {
                                     std::string(text));
          return absl::OkStatus();
        }},
+      ExecutorFlag(flags),
       FieldFlag("num_blocks", "N",
                 "KV blocks; when absent as many as the device's memory holds",
                 "cache.num_blocks", flags),

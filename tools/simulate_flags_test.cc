@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -59,6 +60,20 @@ TEST(SimulateFlagsTest, Generators) {
   EXPECT_EQ(config.limits().max_num_batched_tokens(), 512);
   EXPECT_EQ(request.out, "o");
   EXPECT_TRUE(request.overwrite);
+}
+
+TEST(SimulateFlagsTest, Executors) {
+  for (const auto& [text, kind] :
+       {std::pair("cost_model", sim::SimulationConfig::COST_MODEL),
+        std::pair("kernels", sim::SimulationConfig::KERNELS),
+        std::pair("both", sim::SimulationConfig::BOTH)}) {
+    ASSERT_OK_AND_ASSIGN(const SimulateRequest request,
+                         Parse({"--workload=poisson", "--rate=1",
+                                std::string("--executor=") + text}));
+    EXPECT_EQ(request.config.executor(), kind);
+  }
+  ExpectRefused({"--workload=poisson", "--rate=1", "--executor=gpu"},
+                "--executor=gpu: it must be cost_model, kernels or both");
 }
 
 TEST(SimulateFlagsTest, ClosedLoopAndLengths) {

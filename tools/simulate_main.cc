@@ -78,7 +78,10 @@ class Runs {
 
   // The results of all seeds, or the error of the first that failed.
   absl::StatusOr<std::vector<sim::RunResult>> Run(sim::OutputFolder* folder) {
-    ParallelFor(results_.size(), 0, [&](size_t i) { RunOne(i, folder); });
+    // Runs on a GPU take turns, so that each has its memory and its time alone.
+    const size_t threads =
+        request_.config.executor() == sim::SimulationConfig::COST_MODEL ? 0 : 1;
+    ParallelFor(results_.size(), threads, [&](size_t i) { RunOne(i, folder); });
     std::vector<sim::RunResult> results;
     for (absl::StatusOr<sim::RunResult>& result : results_) {
       if (!result.ok() && !absl::IsCancelled(result.status())) {

@@ -307,12 +307,33 @@ TEST_F(SimulateMainTest, RefusesUnknownNames) {
   ExpectRefused(with("--model=gpt"), {"\"gpt\"", "llama3.1_8b"});
   ExpectRefused(with("--device=tpu"), {"\"tpu\"", "h200"});
   ExpectRefused(with("--set=cost.gpu=1"), {"\"gpu\"", "device"});
-  ExpectRefused(with("--set=executor=TPU"), {"COST_MODEL, KERNELS"});
-  ExpectRefused(with("--set=executor=KERNELS"), {"COST_MODEL"});
+  ExpectRefused(with("--set=executor=TPU"), {"COST_MODEL, KERNELS, BOTH"});
   ExpectRefused(with("--set=num_replicas=2"), {"num_replicas"});
   ExpectRefused(with("--speed=9"), {"no flag --speed"});
   ExpectRefused(with("--workload_format=parquet"), {"--workload"});
   ExpectRefused(with("--profile=" + Path("tables")), {"tables"});
+}
+
+// This test's program links no kernels in.
+TEST_F(SimulateMainTest, RefusesKernelsWhereThereAreNone) {
+  const auto with = [&](const std::string& flag) {
+    return std::vector<std::string>{"--workload=poisson", "--rate=1",
+                                    "--executor=kernels", Out(), flag};
+  };
+  for (const char* kind : {"--executor=kernels", "--executor=both"}) {
+    const Outcome outcome = Simulate(with(kind));
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("has no kernels"));
+    EXPECT_THAT(outcome.err, HasSubstr("COST_MODEL"));
+    EXPECT_THAT(Names(root_), IsEmpty());
+  }
+  ExpectRefused(with("--model=mixtral_8x7b"), {"experts"});
+  ExpectRefused(with("--model=qwen3_14b"), {"norms of queries and keys"});
+  ExpectRefused(with("--set=cost.tensor_parallel=2"), {"one GPU"});
+  ExpectRefused(with("--set=cache.num_host_blocks=9"),
+                {"num_host_blocks is 9"});
+  ExpectRefused(with("--set=async_scheduling=true"), {"async_scheduling"});
+  ExpectRefused(with("--num_blocks=-1"), {"num_blocks -1"});
 }
 
 TEST_F(SimulateMainTest, RefusesLimitsThatCannotBe) {
