@@ -24,6 +24,14 @@ namespace {
 
 constexpr double kNanosPerMilli = 1e6;
 constexpr double kActivationBytes = 2.0;
+// Bytes that pass through memory for each logit: conversion to 32 bits (6), and
+// reading it (4); or division by the temperature (8), softmax (12), random
+// numbers (4), division by them (12) and reading the result (4).
+constexpr double kArgmaxBytes = 10.0;
+constexpr double kSampleBytes = 46.0;
+// Masking by top k and top p in PyTorch takes 2.35 ms for 128 rows of 131,072
+// logits and 1.06 ms for 64 (https://github.com/vllm-project/vllm/pull/40376).
+constexpr double kSortNanosPerLogit = 0.14;
 // Clocks above the nominal one let a kernel pass the nominal peak a little.
 constexpr double kPeakTolerance = 1.1;
 
@@ -47,10 +55,14 @@ struct Kernels {
   Grid context;
   Grid generation;
   double heads = 0;
-  // Two all-reduces a layer; no x where there is one device.
-  Part all_reduce;
+  // Two all-reduces a layer, in batches of at most captured_tokens and in
+  // larger ones; no x where there is one device.
+  Part captured_all_reduce;
+  Part launched_all_reduce;
+  double captured_tokens = 0;
   double hidden = 0;
   double elementwise_per_token = 0;
+  double sampling_per_sequence = 0;
   double constant = 0;
   double attention_factor = 0;
   double swapped_block = 0;
@@ -134,10 +146,12 @@ class KernelTableModel final : public CostModel {
     const auto t = static_cast<double>(tokens);
     double ns = k_.constant + k_.elementwise_per_token * t;
     ns += Sum(k_.by_tokens, t, outside);
-    ns += Sum(k_.by_sequences, static_cast<double>(sequences), outside);
-    if (!k_.all_reduce.curve.x.empty()) {
-      ns +=
-          k_.all_reduce.factor * k_.all_reduce.curve.At(t * k_.hidden, outside);
+    const auto s = static_cast<double>(sequences);
+    ns += Sum(k_.by_sequences, s, outside) + k_.sampling_per_sequence * s;
+    const Part& all_reduce = t <= k_.captured_tokens ? k_.captured_all_reduce
+                                                     : k_.launched_all_reduce;
+    if (!all_reduce.curve.x.empty()) {
+      ns += all_reduce.factor * all_reduce.curve.At(t * k_.hidden, outside);
     }
     return ns;
   }
@@ -181,7 +195,8 @@ struct Tables {
   Grid context;
   std::string context_path;
   Grid generation;
-  Curve all_reduce;
+  Curve captured_all_reduce;
+  Curve launched_all_reduce;
 };
 
 std::string FormatName(NumberFormat format) {
@@ -212,11 +227,14 @@ class Composer {
     k.heads = static_cast<double>(m_.num_heads()) / degree_;
     k.attention_factor = m_.num_layers() * kNanosPerMilli;
     if (degree_ > 1) {
-      k.all_reduce = {tables.all_reduce,
-                      2.0 * m_.num_layers() * kNanosPerMilli};
+      const double count = 2.0 * m_.num_layers() * kNanosPerMilli;
+      k.captured_all_reduce = {tables.captured_all_reduce, count};
+      k.launched_all_reduce = {tables.launched_all_reduce, count};
+      k.captured_tokens = o_.captured_tokens();
     }
     k.hidden = m_.hidden_size();
     AddElementwise(&k);
+    AddSampling(&k);
     k.swapped_block =
         1e9 * static_cast<double>(KvBytesPerTokenPerDevice(m_, degree_)) *
         p_.block_size / d_.host_link_bytes_per_s();
@@ -295,9 +313,13 @@ class Composer {
     if (degree_ > 1) {
       ASSIGN_OR_RETURN(const auto reduce,
                        PathAndText(o_.system(), "custom_allreduce"));
-      ASSIGN_OR_RETURN(tables.all_reduce,
+      ASSIGN_OR_RETURN(tables.captured_all_reduce,
                        ParseAllReduce(reduce.second, reduce.first,
                                       o_.all_reduce_backend(), degree_));
+      ASSIGN_OR_RETURN(
+          tables.launched_all_reduce,
+          ParseAllReduce(reduce.second, reduce.first,
+                         o_.launched_all_reduce_backend(), degree_));
     }
     return tables;
   }
@@ -354,8 +376,9 @@ class Composer {
                  hidden, 1)};
   }
 
-  // As in roofline.h: two norms with the residual, rotary and cache append,
-  // activation; once the embedding and the last norm.
+  // As in roofline.h: two norms with the residual, rotary, cache append,
+  // activation, norms of queries and keys; once the embedding and the last
+  // norm.
   void AddElementwise(Kernels* kernels) const {
     const double layers = m_.num_layers();
     const double hidden = m_.hidden_size();
@@ -365,12 +388,28 @@ class Composer {
         static_cast<double>(std::max(1, m_.num_kv_heads() / degree_)) *
         m_.head_dim();
     const double mlp = static_cast<double>(m_.intermediate_size()) / degree_;
+    const double norms = m_.query_key_norm() ? 2 * (q + kv) : 0;
     const double numbers =
-        layers * (8 * hidden + 2 * (q + kv) + 4 * kv + 3 * mlp) + 6 * hidden;
+        layers * (8 * hidden + 2 * (q + kv) + norms + 4 * kv + 3 * mlp) +
+        6 * hidden;
     kernels->elementwise_per_token =
         1e9 * numbers * kActivationBytes /
         (d_.memory_bytes_per_s() * o_.elementwise_memory_efficiency());
-    kernels->constant = (4 * layers + 2) * o_.elementwise_latency_us() * 1e3;
+    const double kernels_per_layer = m_.query_key_norm() ? 6 : 5;
+    kernels->constant =
+        (kernels_per_layer * layers + 2) * o_.elementwise_latency_us() * 1e3;
+  }
+
+  // The logits of a sequence, gathered from all devices: a copy in 32 bits and
+  // what reads it.
+  void AddSampling(Kernels* kernels) const {
+    const double vocab = m_.vocab_size();
+    const bool sort = o_.sampling() == KernelTableOptions::SORT;
+    const double bytes = vocab * (sort ? kSampleBytes : kArgmaxBytes);
+    kernels->sampling_per_sequence =
+        1e9 * bytes /
+            (d_.memory_bytes_per_s() * o_.elementwise_memory_efficiency()) +
+        (sort ? vocab * kSortNanosPerLogit : 0);
   }
 
   const ModelSpec& m_;

@@ -11,8 +11,10 @@
 //   decode      sequences at their mean length; uneven lengths cost no more
 //   mixed       prefill + decode: the tables measure them alone, so what
 //               mixing costs beyond that is not in this model
-//   all-reduce  two a layer
-//   elementwise four kernels a layer and two more, by bytes and latency
+//   all-reduce  two a layer, of the table for captured or for launched kernels
+//   elementwise five kernels a layer (six with norms of queries and keys) and
+//               two more, by bytes and latency
+//   sampling    by logits: reading them, or sorting them
 //
 // Beyond the grids their last line goes on; counted in stats().outside_grid.
 

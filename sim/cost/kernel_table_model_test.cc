@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sim/cost/batch_shape.h"
+#include "sim/cost/model_math.h"
 #include "sim/cost/specs.h"
 
 namespace interleave::sim {
@@ -27,7 +28,7 @@ using ::testing::HasSubstr;
 
 // Tables by formulas that multilinear interpolation reproduces (ms):
 // GEMM m n k / 2^30, prefill 0.5 B L heads / 2^10, decode B L heads / 2^16,
-// all-reduce 1 + size / 2^20.
+// all-reduce 1 + size / 2^20, twice that where it is launched one by one.
 std::string WriteTables(double prefill_scale = 1) {
   const std::string folder = absl::StrCat(testing::TempDir(), "/kernel_tables_",
                                           static_cast<int>(prefill_scale));
@@ -71,7 +72,9 @@ std::string WriteTables(double prefill_scale = 1) {
   std::ofstream reduce(folder + "/sys_1_custom_allreduce_perf.csv");
   reduce << "num_gpus,message_size,latency_ms,backend\n"
          << "2,0000001,1.00000095367431640625,vllm_graph\n"
-         << "2,1048576,2,vllm_graph\n";
+         << "2,1048576,2,vllm_graph\n"
+         << "2,1,2.0000019073486328125,vllm_eager\n"
+         << "2,1048576,4,vllm_eager\n";
   return folder;
 }
 
@@ -116,6 +119,9 @@ double ElementwiseMs(double q, double kv, double mlp) {
          (0.8 * 3.35e9);
 }
 
+// Picking the largest of 8,192 logits, in ms: 10 bytes each.
+constexpr double kArgmaxMs = 8192 * 10 / (0.8 * 3.35e9);
+
 TEST(KernelTableModelTest, DecodeByHand) {
   const auto cost = Create(Options(WriteTables()));
   BatchShape shape;
@@ -125,8 +131,41 @@ TEST(KernelTableModelTest, DecodeByHand) {
   const double gemm = 5 * (3 * 36'864.0 + 64 * 8'192.0) / 1073741824.0;
   const double attention = 3 * 5 * 100 * 4 / 65536.0;
   EXPECT_NEAR(cost->IterationTime(shape).millis(),
-              gemm + attention + 5 * ElementwiseMs(64, 32, 128), 1e-6);
+              gemm + attention + 5 * (ElementwiseMs(64, 32, 128) + kArgmaxMs),
+              1e-6);
   EXPECT_EQ(cost->stats().outside_grid, 0);
+}
+
+TEST(KernelTableModelTest, SortingAllLogitsIsPaidBySequence) {
+  KernelTableOptions options = Options(WriteTables());
+  const auto greedy = Create(options);
+  options.set_sampling(KernelTableOptions::SORT);
+  const auto sort = Create(options);
+  BatchShape shape;
+  shape.decode = Decodes(5, 99);
+  // 0.14 ns and 36 bytes more for each logit.
+  const double more = 8192 * (0.14e-6 + 36 / (0.8 * 3.35e9));
+  EXPECT_NEAR(
+      (sort->IterationTime(shape) - greedy->IterationTime(shape)).millis(),
+      5 * more, 1e-6);
+}
+
+TEST(KernelTableModelTest, QueryKeyNormIsAKernelMore) {
+  KernelTableOptions options = Options(WriteTables());
+  options.set_elementwise_latency_us(3);
+  ModelSpec model = Model();
+  model.set_query_key_norm(true);
+  const DeviceSpec device = LookupDevice("h100_sxm").value();
+  ASSERT_OK_AND_ASSIGN(const auto with,
+                       CreateKernelTableModel(model, device, {}, options));
+  const auto without = Create(options);
+  BatchShape shape;
+  shape.decode = Decodes(2, 99);
+  // Reads and writes of 64 + 32 numbers in each of 3 layers.
+  const double bytes = 2 * 3 * 2 * (64 + 32) * 2;
+  EXPECT_NEAR(
+      (with->IterationTime(shape) - without->IterationTime(shape)).millis(),
+      3 * 0.003 + bytes / (0.8 * 3.35e9), 2e-6);
 }
 
 TEST(KernelTableModelTest, PrefillByHand) {
@@ -143,7 +182,8 @@ TEST(KernelTableModelTest, PrefillByHand) {
         1073741824.0;
     return (cost->IterationTime(shape).millis() - gemm -
             static_cast<double>(shape.num_tokens()) *
-                ElementwiseMs(64, 32, 128)) /
+                ElementwiseMs(64, 32, 128) -
+            static_cast<double>(shape.num_sequences()) * kArgmaxMs) /
            3;
   };
   // Whole prompts: B L heads / 2,048.
@@ -179,10 +219,25 @@ TEST(KernelTableModelTest, TensorParallelAndFp8) {
   const double gemm = 3 * 18'432.0 / 2147483648.0 + 64 * 4'096.0 / 1073741824.0;
   const double attention = 3 * 100 * 2 / 65536.0;
   const double reduce = 3 * 2 * (1 + 64 / 1048576.0);
-  const double latency = (4 * 3 + 2) * 0.003;
+  const double latency = (5 * 3 + 2) * 0.003;
   EXPECT_NEAR(cost->IterationTime(shape).millis(),
-              gemm + attention + reduce + latency + ElementwiseMs(32, 16, 64),
+              gemm + attention + reduce + latency + ElementwiseMs(32, 16, 64) +
+                  kArgmaxMs,
               1e-6);
+}
+
+TEST(KernelTableModelTest, LargeBatchesLaunchTheirKernelsOneByOne) {
+  KernelTableOptions options = Options(WriteTables());
+  options.set_captured_tokens(8);
+  const auto small = Create(options, 2);
+  options.set_captured_tokens(7);
+  const auto large = Create(options, 2);
+  BatchShape shape;
+  shape.decode = Decodes(8, 99);
+  // Two all-reduces of 8 x 64 numbers in each of 3 layers.
+  EXPECT_NEAR(
+      (large->IterationTime(shape) - small->IterationTime(shape)).millis(),
+      3 * 2 * (1 + 8 * 64 / 1048576.0), 1e-6);
 }
 
 TEST(KernelTableModelTest, OutsideIsCounted) {
@@ -239,6 +294,11 @@ TEST(KernelTableModelTest, Errors) {
   EXPECT_THAT(
       CreateKernelTableModel(Model(), device, {.tensor_parallel = 2}, other),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 x smoke")));
+  other = options;
+  other.set_launched_all_reduce_backend("mist");
+  EXPECT_THAT(
+      CreateKernelTableModel(Model(), device, {.tensor_parallel = 2}, other),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 x mist")));
 }
 
 TEST(KernelTableModelTest, TableFasterThanTheDeviceIsRefused) {
@@ -250,9 +310,69 @@ TEST(KernelTableModelTest, TableFasterThanTheDeviceIsRefused) {
                      HasSubstr("context_attention_system"))));
 }
 
-TEST(KernelTableModelTest, PublishedTables) {
+const char* PublishedData() {
   const char* data = std::getenv("INTERLEAVE_DATA");
-  if (data == nullptr || *data == '\0') {
+  return data == nullptr || *data == '\0' ? nullptr : data;
+}
+
+// Every dense model that ships, in 16 bits and in FP8, on 1 to 8 devices.
+TEST(KernelTableModelTest, PublishedTablesComposeEveryDenseModel) {
+  const char* data = PublishedData();
+  if (data == nullptr) {
+    GTEST_SKIP() << "INTERLEAVE_DATA names no folder with public measurements";
+  }
+  KernelTableOptions options;
+  options.set_directory(absl::StrCat(data, "/kernel_tables"));
+  options.set_system("h100_sxm");
+  const DeviceSpec h100 = LookupDevice("h100_sxm").value();
+  int composed = 0;
+  for (const NamedSpec& listed : ListModels()) {
+    ModelSpec model = LookupModel(listed.name).value();
+    if (model.num_experts() > 0) continue;
+    for (const NumberFormat format : {BF16, FP8}) {
+      model.set_weight_format(format);
+      model.set_kv_format(format);
+      for (const int degree : {1, 2, 4, 8}) {
+        SCOPED_TRACE(absl::StrCat(listed.name, " ", NumberFormat_Name(format),
+                                  " on ", degree));
+        ASSERT_OK_AND_ASSIGN(
+            const auto cost,
+            CreateKernelTableModel(model, h100, {.tensor_parallel = degree},
+                                   options));
+        // Decodes read the weights once, prompts compute with all of them.
+        BatchShape decode;
+        decode.decode = Decodes(16, 1'000);
+        const double bytes =
+            static_cast<double>(WeightBytesPerDevice(model, degree));
+        EXPECT_GT(cost->IterationTime(decode).seconds(), 0.8 * bytes / 3.35e12);
+        EXPECT_LT(cost->IterationTime(decode).seconds(),
+                  3 * bytes / 3.35e12 + 0.008);
+        const std::vector<PrefillChunk> chunks = {{2'048, 0}, {2'048, 2'048}};
+        BatchShape prefill;
+        prefill.prefill = chunks;
+        prefill.prefill_tokens = 4'096;
+        const double flops =
+            2.0 * 4'096 *
+            static_cast<double>(ParameterCount(model) -
+                                2 * int64_t{model.vocab_size()} *
+                                    model.hidden_size()) /
+            degree;
+        const double peak =
+            format == FP8 ? h100.fp8_flops_per_s() : h100.bf16_flops_per_s();
+        EXPECT_GT(cost->IterationTime(prefill).seconds(), flops / peak);
+        EXPECT_LT(cost->IterationTime(prefill).seconds(),
+                  4 * flops / peak + 0.06);
+        EXPECT_EQ(cost->stats().outside_grid, 0);
+        ++composed;
+      }
+    }
+  }
+  EXPECT_GE(composed, 6 * 2 * 4);
+}
+
+TEST(KernelTableModelTest, PublishedTables) {
+  const char* data = PublishedData();
+  if (data == nullptr) {
     GTEST_SKIP() << "INTERLEAVE_DATA names no folder with public measurements";
   }
   KernelTableOptions options;
