@@ -29,7 +29,10 @@ class ClosedLoopWorkload : public Workload {
         source_(std::move(source)),
         num_requests_(num_requests),
         rng_(rng.Fork("think_time")) {
-    for (int32_t i = 0; i < options.users; ++i) ready_.push(SimTime::Zero());
+    const SimDuration gap = SimDuration::Seconds(options.start_gap_s);
+    for (int32_t i = 0; i < options.users; ++i) {
+      ready_.push(SimTime::Zero() + gap * i);
+    }
   }
 
   SimTime NextArrival() override {
@@ -80,6 +83,7 @@ std::unique_ptr<Workload> MakeClosedLoopWorkload(
     const ClosedLoopOptions& options, std::unique_ptr<RequestSource> source,
     int64_t num_requests, const Rng& rng) {
   CHECK_GE(options.users, 1);
+  CHECK_GE(options.start_gap_s, 0);
   CHECK_GE(options.think_time_s, 0);
   CHECK_GE(num_requests, 1);
   CHECK_LE(num_requests, source->size());

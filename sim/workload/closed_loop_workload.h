@@ -15,8 +15,10 @@
 namespace interleave::sim {
 
 struct ClosedLoopOptions {
-  // >= 1.  All first requests arrive at time zero.
+  // >= 1.
   int32_t users = 1;
+  // The i-th user's first request arrives at i times this, >= 0.
+  double start_gap_s = 0;
   // Mean time from the end of a user's request to the next one, >= 0.
   double think_time_s = 0;
   // Exponentially distributed; else always the mean.

@@ -47,6 +47,19 @@ TEST(ClosedLoopWorkloadTest, AUserAsksAgainAfterTheAnswer) {
   EXPECT_EQ(workload->NextArrival(), SimTime::Infinity());
 }
 
+TEST(ClosedLoopWorkloadTest, UsersMayStartOneAfterTheOther) {
+  ClosedLoopOptions options;
+  options.users = 3;
+  options.start_gap_s = 0.5;
+  const auto workload = Make(options, 4);
+  EXPECT_EQ(workload->Next().arrival, SimTime::Zero());
+  EXPECT_EQ(workload->Next().arrival, SimTime::FromSeconds(0.5));
+  // An answer before the third user has started.
+  workload->OnRequestDone(0, SimTime::FromSeconds(0.75));
+  EXPECT_EQ(workload->Next().arrival, SimTime::FromSeconds(0.75));
+  EXPECT_EQ(workload->Next().arrival, SimTime::FromSeconds(1));
+}
+
 TEST(ClosedLoopWorkloadTest, MoreUsersThanRequests) {
   ClosedLoopOptions options;
   options.users = 5;

@@ -458,8 +458,11 @@ class WorkloadBuilder {
                                config.users(), 1, kMaxUsers));
     RETURN_IF_ERROR(CheckRange("arrival.closed_loop.think_time_s", true,
                                config.think_time_s(), 0.0, kMaxThinkSeconds));
+    RETURN_IF_ERROR(CheckRange("arrival.closed_loop.start_gap_s", true,
+                               config.start_gap_s(), 0.0, kMaxThinkSeconds));
     ClosedLoopOptions options;
     options.users = config.users();
+    options.start_gap_s = config.start_gap_s();
     options.think_time_s = config.think_time_s();
     options.exponential_think_time = config.exponential_think_time();
     return options;

@@ -352,6 +352,8 @@ TEST(CreateWorkloadTest, ErrorsNameTheFieldAndTheRemedy) {
        "arrival.gamma.cv is missing"},
       {kFixed + count + "arrival { closed_loop { users: 0 } }",
        "arrival.closed_loop.users is 0; it must be in [1, 10000000]"},
+      {kFixed + count + "arrival { closed_loop { users: 1 start_gap_s: -1 } }",
+       "arrival.closed_loop.start_gap_s is -1"},
       {kFixed + count + "arrival { closed_loop { users: 1 think_time_s: -1 } }",
        "arrival.closed_loop.think_time_s is -1"},
       {kFixed + tail + "request_class { weight: 0 }",
