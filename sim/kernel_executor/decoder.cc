@@ -1,6 +1,7 @@
 #include "sim/kernel_executor/decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -31,6 +32,8 @@
 #include "sim/kernel_executor/decoder_kernels.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/linear_layer.h"
+#include "sim/kernel_executor/stream_linear.h"
+#include "sim/kernel_executor/stream_split.h"
 
 namespace interleave::sim {
 namespace {
@@ -95,6 +98,51 @@ struct Sizes {
   int64_t positions;  // tokens in them
 };
 
+// The linear layers of a decoder's layer.
+enum Linear : size_t { kQkv, kOutput, kGateUp, kDown, kNumLinear };
+
+struct LinearShape {
+  int64_t inputs;
+  int64_t outputs;
+};
+std::array<LinearShape, kNumLinear> LinearShapes(const Sizes& sizes) {
+  return {{{sizes.hidden, sizes.qkv()},
+           {sizes.q, sizes.hidden},
+           {sizes.hidden, 2 * sizes.intermediate},
+           {sizes.intermediate, sizes.hidden}}};
+}
+
+// How few tokens' linear layers are split among thread blocks; nothing where
+// cuBLASLt computes them.
+using StreamSplits = std::optional<std::array<StreamSplit, kNumLinear>>;
+
+absl::StatusOr<StreamSplits> SplitStreams(const DecoderOptions& options) {
+  int major = 0;
+  int multiprocessors = 0;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaDeviceGetAttribute(
+                     &major, cudaDevAttrComputeCapabilityMajor, options.device),
+                 "cudaDeviceGetAttribute"));
+  RETURN_IF_ERROR(CudaStatus(
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
+                             options.device),
+      "cudaDeviceGetAttribute"));
+  if (!options.stream_weights || options.batch_invariant || major != 9) {
+    return StreamSplits();
+  }
+  std::array<StreamSplit, kNumLinear> splits;
+  const std::array<LinearShape, kNumLinear> shapes =
+      LinearShapes(Sizes(options));
+  for (size_t i = 0; i < kNumLinear; ++i) {
+    if (!CanStream(shapes[i].inputs, shapes[i].outputs, multiprocessors)) {
+      return StreamSplits();
+    }
+    splits[i] =
+        MakeStreamSplit(shapes[i].inputs, shapes[i].outputs, multiprocessors);
+  }
+  return splits;
+}
+
 struct LayerPointers {
   void* qkv;
   void* output;
@@ -151,6 +199,7 @@ struct Buffers {
   int32_t* slots;
   void* workspace;
   void* plan;
+  float* stream_partials;
 };
 
 // Where the arrays of a packed batch begin, in int32.
@@ -175,7 +224,7 @@ int64_t MostPacked(const Sizes& sizes) {
 }
 
 Buffers CarveBuffers(const DecoderOptions& options, int64_t plan_bytes,
-                     Arena& arena) {
+                     const StreamSplits& streams, Arena& arena) {
   const Sizes sizes(options);
   Buffers buffers;
   buffers.residual = arena.Take(sizes.tokens * sizes.hidden * kBf16);
@@ -197,6 +246,13 @@ Buffers CarveBuffers(const DecoderOptions& options, int64_t plan_bytes,
   buffers.slots = arena.Take<int32_t>(sizes.tokens * 4);
   buffers.workspace = arena.Take(kWorkspaceBytes);
   buffers.plan = arena.Take(plan_bytes);
+  int64_t partials = 0;
+  if (streams.has_value()) {
+    for (const StreamSplit& split : *streams) {
+      partials = std::max(partials, StreamPartials(split));
+    }
+  }
+  buffers.stream_partials = arena.Take<float>(partials * 4);
   return buffers;
 }
 
@@ -260,7 +316,8 @@ absl::StatusOr<DecoderMemory> SizeUp(const DecoderOptions& options) {
   (void)CarveWeights(options, weights);
   memory.weights = weights.size();
   Arena other(nullptr);
-  (void)CarveBuffers(options, plan_bytes, other);
+  ASSIGN_OR_RETURN(const StreamSplits streams, SplitStreams(options));
+  (void)CarveBuffers(options, plan_bytes, streams, other);
   memory.other = other.size();
   memory.kv_cache = options.num_blocks * BlockBytes(options);
   return memory;
@@ -363,8 +420,15 @@ class DecoderImpl final : public Decoder {
   using GraphKey = std::pair<int64_t, bool>;
 
   absl::Status MakeWeights();
+  const void* LinearInput(Linear linear) const;
+  void* LinearOutput(Linear linear) const;
+  const void* LinearWeight(Linear linear, size_t layer) const;
+  absl::StatusOr<LinearLayer> MakeLinearLayer(
+      const LinearShape& shape, int64_t max_tokens,
+      absl::Span<const void* const> weights, const void* x, void* y);
   absl::Status MakeLinearLayers();
   absl::Status MakePlan();
+  absl::Status MakeStreams();
   absl::Status MakeGraphs();
   absl::StatusOr<CudaGraphExec> Capture(const Extent& extent);
   absl::StatusOr<cudaGraphExec_t> GraphFor(int64_t rows, bool skip_attention);
@@ -374,10 +438,14 @@ class DecoderImpl final : public Decoder {
   int64_t Pack(const DecoderBatch& batch, const Extent& extent);
   absl::Status Upload(int64_t count);
   absl::Status Enqueue(const Extent& extent);
+  // `delta` is what the MLP adds to the residual stream.
   absl::Status EnqueueLayer(const Extent& extent, size_t layer,
-                            const UnpackedBatch& unpacked);
+                            const UnpackedBatch& unpacked, LinearResult& delta);
+  absl::StatusOr<LinearResult> EnqueueLinear(const Extent& extent,
+                                             Linear linear, size_t layer);
   absl::Status EnqueueAttention(const Extent& extent, size_t layer);
-  absl::Status EnqueueHead(const Extent& extent, const int32_t* samples);
+  absl::Status EnqueueHead(const Extent& extent, const int32_t* samples,
+                           const LinearResult& delta);
   absl::Status Wait();
   absl::StatusOr<std::vector<float>> ReadBf16(const void* data, int64_t count);
 
@@ -402,11 +470,12 @@ class DecoderImpl final : public Decoder {
   int32_t* tokens_ = nullptr;  // pinned, written by the device
   float* gaps_ = nullptr;
   std::unique_ptr<LinearContext> linear_context_;
-  std::optional<LinearLayer> qkv_;
-  std::optional<LinearLayer> output_;
-  std::optional<LinearLayer> gate_up_;
-  std::optional<LinearLayer> down_;
+  std::array<std::optional<LinearLayer>, kNumLinear> linear_;
   std::optional<LinearLayer> lm_head_;
+  StreamSplits streams_;
+  // Of each layer's weights, and of x by its number of rows: 16, 32, 64.
+  std::vector<std::array<StreamOperand, kNumLinear>> stream_weights_;
+  std::array<std::map<int32_t, StreamOperand>, kNumLinear> stream_inputs_;
   std::optional<attention::Plan> plan_;
   std::map<GraphKey, CudaGraphExec> graphs_;
   int64_t last_samples_ = 0;
@@ -437,6 +506,7 @@ absl::Status DecoderImpl::Init() {
   RETURN_IF_ERROR(MakePlan());
   RETURN_IF_ERROR(MakeWeights());
   RETURN_IF_ERROR(MakeLinearLayers());
+  RETURN_IF_ERROR(MakeStreams());
   return MakeGraphs();
 }
 
@@ -444,8 +514,9 @@ absl::Status DecoderImpl::MakePlan() {
   const attention::PlanConfig config = PlanConfigOf(options_);
   ASSIGN_OR_RETURN(const int64_t bytes,
                    attention::Plan::WorkspaceBytes(config));
+  ASSIGN_OR_RETURN(streams_, SplitStreams(options_));
   Arena arena(other_memory_.get());
-  buffers_ = CarveBuffers(options_, bytes, arena);
+  buffers_ = CarveBuffers(options_, bytes, streams_, arena);
   ASSIGN_OR_RETURN(
       attention::Plan plan,
       attention::Plan::Create(config, buffers_.plan, bytes, stream_.get()));
@@ -507,53 +578,105 @@ absl::Status DecoderImpl::MakeWeights() {
   return Wait();
 }
 
+const void* DecoderImpl::LinearInput(Linear linear) const {
+  switch (linear) {
+    case kOutput:
+      return buffers_.attention;
+    case kDown:
+      return buffers_.activated;
+    default:
+      return buffers_.normed;
+  }
+}
+
+void* DecoderImpl::LinearOutput(Linear linear) const {
+  switch (linear) {
+    case kQkv:
+      return buffers_.qkv;
+    case kGateUp:
+      return buffers_.gate_up;
+    default:
+      return buffers_.delta;
+  }
+}
+
+const void* DecoderImpl::LinearWeight(Linear linear, size_t layer) const {
+  const LayerPointers& weights = weights_.layers[layer];
+  switch (linear) {
+    case kQkv:
+      return weights.qkv;
+    case kOutput:
+      return weights.output;
+    case kGateUp:
+      return weights.gate_up;
+    default:
+      return weights.down;
+  }
+}
+
+absl::StatusOr<LinearLayer> DecoderImpl::MakeLinearLayer(
+    const LinearShape& shape, int64_t max_tokens,
+    absl::Span<const void* const> weights, const void* x, void* y) {
+  LinearOptions options;
+  options.inputs = static_cast<int32_t>(shape.inputs);
+  options.outputs = static_cast<int32_t>(shape.outputs);
+  options.max_tokens = max_tokens;
+  options.float_output = y == buffers_.logits;
+  options.batch_invariant = options_.batch_invariant;
+  ASSIGN_OR_RETURN(LinearLayer layer,
+                   LinearLayer::Create(linear_context_.get(), options));
+  if (options_.tune_linear_layers) {
+    RETURN_IF_ERROR(layer.Tune(weights, x, y, stream_.get()));
+  }
+  return layer;
+}
+
 absl::Status DecoderImpl::MakeLinearLayers() {
   ASSIGN_OR_RETURN(linear_context_,
                    LinearContext::Create(buffers_.workspace, kWorkspaceBytes));
-  std::vector<const void*> qkv;
-  std::vector<const void*> output;
-  std::vector<const void*> gate_up;
-  std::vector<const void*> down;
-  for (const LayerPointers& layer : weights_.layers) {
-    qkv.push_back(layer.qkv);
-    output.push_back(layer.output);
-    gate_up.push_back(layer.gate_up);
-    down.push_back(layer.down);
-  }
-  const std::vector<const void*> lm_head = {weights_.lm_head};
-  const struct {
-    std::optional<LinearLayer>* layer;
-    const std::vector<const void*>* weights;
-    int64_t inputs;
-    int64_t outputs;
-    int64_t tokens;
-    const void* x;
-    void* y;
-  } layers[] = {{&qkv_, &qkv, sizes_.hidden, sizes_.qkv(), sizes_.tokens,
-                 buffers_.normed, buffers_.qkv},
-                {&output_, &output, sizes_.q, sizes_.hidden, sizes_.tokens,
-                 buffers_.attention, buffers_.delta},
-                {&gate_up_, &gate_up, sizes_.hidden, 2 * sizes_.intermediate,
-                 sizes_.tokens, buffers_.normed, buffers_.gate_up},
-                {&down_, &down, sizes_.intermediate, sizes_.hidden,
-                 sizes_.tokens, buffers_.activated, buffers_.delta},
-                {&lm_head_, &lm_head, sizes_.hidden, sizes_.vocab, sizes_.seqs,
-                 buffers_.last, buffers_.logits}};
-  for (const auto& each : layers) {
-    LinearOptions options;
-    options.inputs = static_cast<int32_t>(each.inputs);
-    options.outputs = static_cast<int32_t>(each.outputs);
-    options.max_tokens = each.tokens;
-    options.float_output = each.layer == &lm_head_;
-    options.batch_invariant = options_.batch_invariant;
-    ASSIGN_OR_RETURN(LinearLayer layer,
-                     LinearLayer::Create(linear_context_.get(), options));
-    if (options_.tune_linear_layers) {
-      RETURN_IF_ERROR(layer.Tune(*each.weights, each.x, each.y, stream_.get()));
+  const std::array<LinearShape, kNumLinear> shapes = LinearShapes(sizes_);
+  for (size_t i = 0; i < kNumLinear; ++i) {
+    const Linear linear = static_cast<Linear>(i);
+    std::vector<const void*> weights;
+    for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+      weights.push_back(LinearWeight(linear, layer));
     }
-    each.layer->emplace(std::move(layer));
+    ASSIGN_OR_RETURN(
+        LinearLayer layer,
+        MakeLinearLayer(shapes[i], sizes_.tokens, weights, LinearInput(linear),
+                        LinearOutput(linear)));
+    linear_[i].emplace(std::move(layer));
   }
+  const void* const lm_head = weights_.lm_head;
+  ASSIGN_OR_RETURN(LinearLayer layer,
+                   MakeLinearLayer({sizes_.hidden, sizes_.vocab}, sizes_.seqs,
+                                   absl::MakeConstSpan(&lm_head, 1),
+                                   buffers_.last, buffers_.logits));
+  lm_head_.emplace(std::move(layer));
   return Wait();
+}
+
+absl::Status DecoderImpl::MakeStreams() {
+  if (!streams_.has_value()) return absl::OkStatus();
+  const std::array<LinearShape, kNumLinear> shapes = LinearShapes(sizes_);
+  stream_weights_.resize(weights_.layers.size());
+  for (size_t i = 0; i < kNumLinear; ++i) {
+    const Linear linear = static_cast<Linear>(i);
+    for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+      RETURN_IF_ERROR(
+          CudaStatus(MakeStreamOperand(LinearWeight(linear, layer),
+                                       shapes[i].outputs, shapes[i].inputs,
+                                       kStreamRows, &stream_weights_[layer][i]),
+                     "cuTensorMapEncodeTiled"));
+    }
+    for (const int32_t rows : {16, 32, 64}) {
+      RETURN_IF_ERROR(CudaStatus(
+          MakeStreamOperand(LinearInput(linear), sizes_.tokens,
+                            shapes[i].inputs, rows, &stream_inputs_[i][rows]),
+          "cuTensorMapEncodeTiled"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DecoderImpl::MakeGraphs() {
@@ -727,49 +850,71 @@ absl::Status DecoderImpl::Enqueue(const Extent& extent) {
                       static_cast<float>(options_.shape.norm_epsilon),
                       buffers_.residual, buffers_.normed, stream_.get()),
       "embedding kernel"));
+  LinearResult delta;
   for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {
-    RETURN_IF_ERROR(EnqueueLayer(extent, layer, unpacked));
+    RETURN_IF_ERROR(EnqueueLayer(extent, layer, unpacked, delta));
   }
   if (extent.samples == 0) return absl::OkStatus();
-  return EnqueueHead(extent, buffers_.packed + at.samples);
+  return EnqueueHead(extent, buffers_.packed + at.samples, delta);
+}
+
+absl::StatusOr<LinearResult> DecoderImpl::EnqueueLinear(const Extent& extent,
+                                                        Linear linear,
+                                                        size_t layer) {
+  LinearResult result;
+  if (!streams_.has_value() || extent.tokens > kStreamTokens) {
+    result.values = LinearOutput(linear);
+    RETURN_IF_ERROR(linear_[linear]->Run(
+        LinearInput(linear), LinearWeight(linear, layer), extent.tokens,
+        LinearOutput(linear), stream_.get()));
+    return result;
+  }
+  result.partials = buffers_.stream_partials;
+  result.split = (*streams_)[linear];
+  // What comes before the output projection is attention's, which says nothing
+  // of who may start early; elsewhere it is a kernel of ours.
+  RETURN_IF_ERROR(CudaStatus(
+      LaunchStreamLinear(stream_inputs_[linear].at(StreamTokens(extent.tokens)),
+                         stream_weights_[layer][linear], result.split,
+                         extent.tokens, buffers_.stream_partials,
+                         linear != kOutput, stream_.get()),
+      "linear kernel"));
+  return result;
 }
 
 absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
-                                       const UnpackedBatch& unpacked) {
+                                       const UnpackedBatch& unpacked,
+                                       LinearResult& delta) {
   const LayerPointers& weights = weights_.layers[layer];
   const DecoderShape& shape = options_.shape;
   const float epsilon = static_cast<float>(shape.norm_epsilon);
   const cudaStream_t stream = stream_.get();
-  RETURN_IF_ERROR(qkv_->Run(buffers_.normed, weights.qkv, extent.tokens,
-                            buffers_.qkv, stream));
+  ASSIGN_OR_RETURN(const LinearResult qkv, EnqueueLinear(extent, kQkv, layer));
   const int64_t layer_kv = memory_.kv_cache / shape.num_layers;
   char* const k_cache = static_cast<char*>(kv_memory_.get()) +
                         static_cast<int64_t>(layer) * layer_kv;
   RETURN_IF_ERROR(CudaStatus(
       LaunchRotaryAppend({shape.num_heads, shape.num_kv_heads, shape.head_dim},
-                         unpacked, extent.tokens, buffers_.cos_sin,
+                         unpacked, extent.tokens, buffers_.cos_sin, qkv,
                          buffers_.qkv, k_cache, k_cache + layer_kv / 2, stream),
       "rotary kernel"));
   if (!extent.skip_attention) {
     RETURN_IF_ERROR(EnqueueAttention(extent, layer));
   }
-  RETURN_IF_ERROR(output_->Run(buffers_.attention, weights.output,
-                               extent.tokens, buffers_.delta, stream));
-  RETURN_IF_ERROR(
-      CudaStatus(LaunchAddNorm(buffers_.delta, extent.tokens, weights.mlp_norm,
-                               shape.hidden_size, epsilon, buffers_.residual,
-                               buffers_.normed, stream),
-                 "norm kernel"));
-  RETURN_IF_ERROR(gate_up_->Run(buffers_.normed, weights.gate_up, extent.tokens,
-                                buffers_.gate_up, stream));
+  ASSIGN_OR_RETURN(delta, EnqueueLinear(extent, kOutput, layer));
   RETURN_IF_ERROR(CudaStatus(
-      LaunchSiluMul(buffers_.gate_up, extent.tokens, shape.intermediate_size,
-                    buffers_.activated, stream),
-      "activation kernel"));
-  RETURN_IF_ERROR(down_->Run(buffers_.activated, weights.down, extent.tokens,
-                             buffers_.delta, stream));
+      LaunchAddNorm(delta, extent.tokens, weights.mlp_norm, shape.hidden_size,
+                    epsilon, buffers_.residual, buffers_.normed, stream),
+      "norm kernel"));
+  ASSIGN_OR_RETURN(const LinearResult gate_up,
+                   EnqueueLinear(extent, kGateUp, layer));
+  RETURN_IF_ERROR(
+      CudaStatus(LaunchSiluMul(gate_up, extent.tokens, shape.intermediate_size,
+                               buffers_.activated, stream),
+                 "activation kernel"));
+  ASSIGN_OR_RETURN(delta, EnqueueLinear(extent, kDown, layer));
   if (layer + 1 == weights_.layers.size()) return absl::OkStatus();
-  return CudaStatus(LaunchAddNorm(buffers_.delta, extent.tokens,
+  return CudaStatus(LaunchAddNorm(delta, extent.tokens,
                                   weights_.layers[layer + 1].attention_norm,
                                   shape.hidden_size, epsilon, buffers_.residual,
                                   buffers_.normed, stream),
@@ -800,12 +945,12 @@ absl::Status DecoderImpl::EnqueueAttention(const Extent& extent, size_t layer) {
 }
 
 absl::Status DecoderImpl::EnqueueHead(const Extent& extent,
-                                      const int32_t* samples) {
+                                      const int32_t* samples,
+                                      const LinearResult& delta) {
   const cudaStream_t stream = stream_.get();
   RETURN_IF_ERROR(CudaStatus(
-      LaunchGatherNorm(buffers_.delta, buffers_.residual, samples,
-                       extent.samples, weights_.final_norm,
-                       options_.shape.hidden_size,
+      LaunchGatherNorm(delta, buffers_.residual, samples, extent.samples,
+                       weights_.final_norm, options_.shape.hidden_size,
                        static_cast<float>(options_.shape.norm_epsilon),
                        buffers_.last, stream),
       "final norm kernel"));

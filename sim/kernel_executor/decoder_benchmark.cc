@@ -37,6 +37,8 @@
 #include "sim/kernel_executor/decoder_kernels.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/linear_layer.h"
+#include "sim/kernel_executor/stream_linear.h"
+#include "sim/kernel_executor/stream_split.h"
 
 namespace interleave::sim {
 namespace {
@@ -178,7 +180,9 @@ absl::Status SmallKernels(const DecoderShape& shape, double bandwidth,
   } kernels[] = {
       {"add and norm", 4 * hidden * kBf16,
        [&](const DeviceMemory&, const DeviceMemory& s) {
-         return LaunchAddNorm(s.get(), kTokens, norm.get(), shape.hidden_size,
+         LinearResult delta;
+         delta.values = s.get();
+         return LaunchAddNorm(delta, kTokens, norm.get(), shape.hidden_size,
                               1e-5f, at(s, kTokens * hidden),
                               at(s, 2 * kTokens * hidden), stream);
        }},
@@ -186,8 +190,7 @@ absl::Status SmallKernels(const DecoderShape& shape, double bandwidth,
        [&](const DeviceMemory&, const DeviceMemory& s) {
          return LaunchEmbedNorm(
              positions, kTokens, s.get(), norm.get(), shape.hidden_size, 1e-5f,
-             at(s, kTokens * hidden), at(s, 2 * kTokens * hidden), Prefetch(),
-             stream);
+             at(s, kTokens * hidden), at(s, 2 * kTokens * hidden), stream);
        }},
       // The angles of a token are 4 bytes for each number of a head.
       {"rotary and append", 2 * qkv * kBf16 + 4 * shape.head_dim + 8,
@@ -195,14 +198,18 @@ absl::Status SmallKernels(const DecoderShape& shape, double bandwidth,
          UnpackedBatch batch;
          batch.positions = positions;
          batch.slots = positions;
+         LinearResult result;
+         result.values = s.get();
          return LaunchRotaryAppend(
              {shape.num_heads, shape.num_kv_heads, shape.head_dim}, batch,
-             kTokens, angles.get(), s.get(), at(s, kTokens * qkv),
+             kTokens, angles.get(), result, s.get(), at(s, kTokens * qkv),
              at(s, kTokens * (qkv + kv)), stream);
        }},
       {"SiLU and product", 3 * width * kBf16,
        [&](const DeviceMemory& b, const DeviceMemory& s) {
-         return LaunchSiluMul(b.get(), kTokens, shape.intermediate_size,
+         LinearResult gate_up;
+         gate_up.values = b.get();
+         return LaunchSiluMul(gate_up, kTokens, shape.intermediate_size,
                               s.get(), stream);
        }}};
   for (const auto& kernel : kernels) {
@@ -217,6 +224,45 @@ absl::Status SmallKernels(const DecoderShape& shape, double bandwidth,
           absl::StrCat(rate / bandwidth, " of the copy"));
   }
   return absl::OkStatus();
+}
+
+// A launch of the repository's own kernel for few tokens, one after the other.
+absl::StatusOr<double> StreamedMicros(int64_t inputs, int64_t outputs,
+                                      int64_t tokens,
+                                      const std::vector<const void*>& weights,
+                                      const void* x, cudaStream_t stream) {
+  int multiprocessors = 0;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaDeviceGetAttribute(&multiprocessors,
+                                        cudaDevAttrMultiProcessorCount, 0),
+                 "cudaDeviceGetAttribute"));
+  if (!CanStream(inputs, outputs, multiprocessors)) return 0;
+  const StreamSplit split = MakeStreamSplit(inputs, outputs, multiprocessors);
+  ASSIGN_OR_RETURN(const DeviceMemory partials,
+                   AllocateDevice(4 * StreamPartials(split), "partial sums"));
+  StreamOperand x_map;
+  RETURN_IF_ERROR(CudaStatus(
+      MakeStreamOperand(x, tokens, inputs, StreamTokens(tokens), &x_map),
+      "tensor map"));
+  std::vector<StreamOperand> maps(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    RETURN_IF_ERROR(CudaStatus(
+        MakeStreamOperand(weights[i], outputs, inputs, kStreamRows, &maps[i]),
+        "tensor map"));
+  }
+  constexpr int kLaunches = 8;
+  ASSIGN_OR_RETURN(
+      const double micros, MedianMicros(stream, 15, [&](int) -> absl::Status {
+        for (size_t i = 0; i < kLaunches; ++i) {
+          RETURN_IF_ERROR(CudaStatus(
+              LaunchStreamLinear(x_map, maps[i % maps.size()], split, tokens,
+                                 static_cast<float*>(partials.get()), false,
+                                 stream),
+              "linear kernel"));
+        }
+        return absl::OkStatus();
+      }));
+  return micros / kLaunches;
 }
 
 // The linear layers at one number of tokens, beside reading their weights.
@@ -269,6 +315,12 @@ absl::Status LinearLayers(const DecoderShape& shape, int64_t tokens,
                        return absl::OkStatus();
                      }));
     micros /= kLaunches;
+    double streamed = 0;
+    if (tokens <= kStreamTokens) {
+      ASSIGN_OR_RETURN(
+          streamed, StreamedMicros(each.inputs, each.outputs, tokens, weights,
+                                   x.get(), stream));
+    }
     const double bytes = static_cast<double>(
         kBf16 * (int64_t{each.inputs} * each.outputs +
                  tokens * (int64_t{each.inputs} + each.outputs)));
@@ -276,9 +328,13 @@ absl::Status LinearLayers(const DecoderShape& shape, int64_t tokens,
                          static_cast<double>(each.inputs) *
                          static_cast<double>(each.outputs);
     Print(absl::StrCat(each.name, ", ", tokens, " tokens"), micros, "us",
-          absl::StrCat(1e6 * bytes / micros / bandwidth, " of the copy, ",
-                       1e6 * flops / micros / matrix_rate,
-                       " of the matrix rate"));
+          absl::StrCat(
+              1e6 * bytes / micros / bandwidth, " of the copy, ",
+              1e6 * flops / micros / matrix_rate, " of the matrix rate",
+              streamed == 0 ? ""
+                            : absl::StrCat("; own kernel ", streamed, " us, ",
+                                           1e6 * bytes / streamed / bandwidth,
+                                           " of the copy")));
   }
   return absl::OkStatus();
 }
@@ -474,7 +530,7 @@ absl::Status Main(const Flags& flags) {
   ASSIGN_OR_RETURN(const double matrix_rate, MatrixRate(stream.get()));
   if (flags.parts) {
     RETURN_IF_ERROR(SmallKernels(options.shape, bandwidth, stream.get()));
-    for (const int64_t tokens : {1, 64, 256, 2048}) {
+    for (const int64_t tokens : {1, 16, 64, 256, 2048}) {
       RETURN_IF_ERROR(LinearLayers(options.shape, tokens, bandwidth,
                                    matrix_rate, stream.get()));
     }

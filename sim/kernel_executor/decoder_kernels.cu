@@ -40,6 +40,75 @@ __device__ const uint4* Vectors(const void* p) {
 }
 __device__ uint4* Vectors(void* p) { return static_cast<uint4*>(p); }
 
+// For a kernel that is launched ahead: lets the next launch do so too, and
+// waits until those before this one have ended.
+__device__ void WaitForPredecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+constexpr int kSlotsAtOnce = 3;  // loads in flight
+
+// Eight numbers of one row of a linear layer's result, from `column` on.
+template <bool kPartials>
+__device__ void LoadEight(const LinearResult& result, int64_t row, int column,
+                          int width, float (&out)[kVector]) {
+  if (!kPartials) {
+    const Pack pack = {
+        Vectors(result.values)[(row * width + column) / kVector]};
+    pack.Unpack(out);
+    return;
+  }
+  const StreamSplit& split = result.split;
+  const int tile = column / kStreamRows;
+  const int slots = split.LastBlock(tile) - split.FirstBlock(tile) + 1;
+  const float4* from = reinterpret_cast<const float4*>(
+      result.partials + row * split.outputs + column);
+  const int64_t stride = split.slot_stride / 4;
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) out[j] = 0.0f;
+  for (int s = 0; s < slots; s += kSlotsAtOnce) {
+    float4 low[kSlotsAtOnce];
+    float4 high[kSlotsAtOnce];
+#pragma unroll
+    for (int j = 0; j < kSlotsAtOnce; ++j) {
+      const bool there = s + j < slots;
+      const float4* at = from + (there ? s + j : 0) * stride;
+      low[j] = there ? at[0] : float4{0, 0, 0, 0};
+      high[j] = there ? at[1] : float4{0, 0, 0, 0};
+    }
+#pragma unroll
+    for (int j = 0; j < kSlotsAtOnce; ++j) {
+      out[0] += low[j].x;
+      out[1] += low[j].y;
+      out[2] += low[j].z;
+      out[3] += low[j].w;
+      out[4] += high[j].x;
+      out[5] += high[j].y;
+      out[6] += high[j].z;
+      out[7] += high[j].w;
+    }
+  }
+}
+
+// Launches a kernel that begins with WaitForPredecessor.
+template <typename... Params, typename... Args>
+cudaError_t LaunchAhead(void (*kernel)(Params...), dim3 grid, int threads,
+                        cudaStream_t stream, const Args&... args) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
+}
+
 // Sum over the block; every thread gets it.
 __device__ float BlockSum(float x) {
   __shared__ float sums[kMaxThreads / kWarp];
@@ -86,11 +155,12 @@ __global__ void __launch_bounds__(256)
 enum class NormSource { kEmbedding, kResidual, kGathered };
 
 // kVectors vectors a thread stay in registers between the two passes.
-template <NormSource kSource, int kVectors>
+template <NormSource kSource, int kVectors, bool kPartials>
 __global__ void __launch_bounds__(kMaxThreads)
-    NormKernel(const int32_t* rows, const void* delta, const void* source,
-               const void* weight, int32_t vectors, float epsilon,
-               void* residual, void* out) {
+    NormKernel(const int32_t* rows, const LinearResult delta,
+               const void* source, const void* weight, int32_t vectors,
+               float epsilon, void* residual, void* out) {
+  if (kPartials) WaitForPredecessor();
   const int64_t t = blockIdx.x;
   const int64_t from = kSource == NormSource::kResidual ? t : rows[t];
   float x[kVectors][kVector];
@@ -102,9 +172,8 @@ __global__ void __launch_bounds__(kMaxThreads)
     const Pack base = {Vectors(source)[from * vectors + i]};
     base.Unpack(x[v]);
     if (kSource != NormSource::kEmbedding) {
-      const Pack change = {Vectors(delta)[from * vectors + i]};
       float d[kVector];
-      change.Unpack(d);
+      LoadEight<kPartials>(delta, from, i * kVector, vectors * kVector, d);
 #pragma unroll
       for (int j = 0; j < kVector; ++j) x[v][j] += d[j];
     }
@@ -131,70 +200,79 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
 }
 
-template <NormSource kSource>
-cudaError_t LaunchNorm(const int32_t* rows, int64_t tokens, const void* delta,
-                       const void* source, const void* weight, int32_t hidden,
-                       float epsilon, void* residual, void* out,
-                       cudaStream_t stream) {
+template <NormSource kSource, bool kPartials>
+cudaError_t LaunchNorm(const int32_t* rows, int64_t tokens,
+                       const LinearResult& delta, const void* source,
+                       const void* weight, int32_t hidden, float epsilon,
+                       void* residual, void* out, cudaStream_t stream) {
   if (tokens == 0) return cudaSuccess;
   const int32_t vectors = hidden / kVector;
   int threads = (vectors + kWarp - 1) / kWarp * kWarp;
   if (threads > 512) threads = 512;
   const int each = (vectors + threads - 1) / threads;
-  const dim3 grid(static_cast<unsigned>(tokens));
-#define INTERLEAVE_NORM(n)                              \
-  NormKernel<kSource, n><<<grid, threads, 0, stream>>>( \
-      rows, delta, source, weight, vectors, epsilon, residual, out)
-  if (each == 1) {
-    INTERLEAVE_NORM(1);
+  if (each > 4) return cudaErrorInvalidValue;
+  auto* kernel = NormKernel<kSource, 1, kPartials>;
+  if (each > 2) {
+    kernel = NormKernel<kSource, 4, kPartials>;
   } else if (each == 2) {
-    INTERLEAVE_NORM(2);
-  } else if (each <= 4) {
-    INTERLEAVE_NORM(4);
-  } else {
-    return cudaErrorInvalidValue;
+    kernel = NormKernel<kSource, 2, kPartials>;
   }
-#undef INTERLEAVE_NORM
+  const dim3 grid(static_cast<unsigned>(tokens));
+  if (kPartials) {
+    return LaunchAhead(kernel, grid, threads, stream, rows, delta, source,
+                       weight, vectors, epsilon, residual, out);
+  }
+  kernel<<<grid, threads, 0, stream>>>(rows, delta, source, weight, vectors,
+                                       epsilon, residual, out);
   return cudaGetLastError();
 }
 
 // ---- Rotary embedding ----
 
 // A unit is 8 numbers of a head's first half and their 8 partners.
-// The bounds keep it to 32 registers, for as many loads in flight as there can
-// be.
-__global__ void __launch_bounds__(512, 4)
+template <bool kPartials>
+struct RotaryBounds {
+  // Of blocks on a multiprocessor: few tokens do not fill it anyway.
+  static constexpr int kBlocks = kPartials ? 1 : 4;
+};
+
+// The bounds keep it to 32 registers where it reads a matrix, for as many loads
+// in flight as there can be.
+template <bool kPartials>
+__global__ void __launch_bounds__(512, RotaryBounds<kPartials>::kBlocks)
     RotaryAppendKernel(const RotaryShape shape, const UnpackedBatch batch,
-                       const float4* cos_sin, void* qkv, void* k_cache,
-                       void* v_cache) {
+                       const float4* cos_sin, const LinearResult qkv,
+                       void* rotated, void* k_cache, void* v_cache) {
+  if (kPartials) WaitForPredecessor();
   const int64_t t = blockIdx.x;
   const int half = shape.head_dim / 2 / kVector;  // vectors of half a head
   const int heads = shape.num_heads + 2 * shape.num_kv_heads;
   const int64_t slot = batch.slots[t];
   const float4* angles =
       cos_sin + int64_t{batch.positions[t]} * half * (kVector / 2);
-  uint4* row = Vectors(qkv) + t * heads * 2 * half;
   const int unit = blockIdx.y * blockDim.x + threadIdx.x;
   if (unit >= heads * half) return;
   const int head = unit / half;
   const int i = unit - head * half;
-  uint4* in = row + head * 2 * half + i;
-  const Pack first = {in[0]};
-  const Pack second = {in[half]};
-  const int kv_head = head - shape.num_heads;
-  if (kv_head >= shape.num_kv_heads) {  // a value
-    if (slot < 0) return;
-    uint4* place =
-        Vectors(v_cache) +
-        (slot * shape.num_kv_heads + kv_head - shape.num_kv_heads) * 2 * half +
-        i;
-    place[0] = first.bits;
-    place[half] = second.bits;
-    return;
-  }
+  const int width = heads * shape.head_dim;
+  const int column = head * shape.head_dim + i * kVector;
   float x[kVector], y[kVector];
-  first.Unpack(x);
-  second.Unpack(y);
+  LoadEight<kPartials>(qkv, t, column, width, x);
+  LoadEight<kPartials>(qkv, t, column + shape.head_dim / 2, width, y);
+  const int kv_head = head - shape.num_heads;
+  uint4* place = Vectors(rotated) + (t * width + column) / kVector;
+  if (kv_head >= 0) {
+    if (slot < 0) return;
+    const bool value = kv_head >= shape.num_kv_heads;
+    const int of_cache = value ? kv_head - shape.num_kv_heads : kv_head;
+    place = Vectors(value ? v_cache : k_cache) +
+            (slot * shape.num_kv_heads + of_cache) * 2 * half + i;
+    if (value) {
+      place[0] = PackEight(x);
+      place[half] = PackEight(y);
+      return;
+    }
+  }
 #pragma unroll
   for (int j = 0; j < kVector / 2; ++j) {
     const float4 a = __ldg(&angles[i * (kVector / 2) + j]);
@@ -204,12 +282,6 @@ __global__ void __launch_bounds__(512, 4)
     y[2 * j] = y0 * a.x + x0 * a.y;
     x[2 * j + 1] = x1 * a.z - y1 * a.w;
     y[2 * j + 1] = y1 * a.z + x1 * a.w;
-  }
-  uint4* place = in;
-  if (kv_head >= 0) {
-    if (slot < 0) return;
-    place =
-        Vectors(k_cache) + (slot * shape.num_kv_heads + kv_head) * 2 * half + i;
   }
   place[0] = PackEight(x);
   place[half] = PackEight(y);
@@ -236,31 +308,30 @@ __device__ float Silu(float x) { return x / (1.0f + __expf(-x)); }
 
 constexpr int kSiluVectors = 2;  // a thread, so that four loads are in flight
 
+template <bool kPartials>
 __global__ void __launch_bounds__(256)
-    SiluMulKernel(const void* gate_up, int32_t vectors, void* out) {
+    SiluMulKernel(const LinearResult gate_up, int32_t vectors, void* out) {
+  if (kPartials) WaitForPredecessor();
   const int64_t t = blockIdx.x;
-  const uint4* row = Vectors(gate_up) + t * 2 * vectors;
+  const int width = vectors * kVector;
   uint4* to = Vectors(out) + t * vectors;
   const int begin = blockIdx.y * blockDim.x * kSiluVectors + threadIdx.x;
-  Pack gate[kSiluVectors];
-  Pack up[kSiluVectors];
+  float g[kSiluVectors][kVector];
+  float u[kSiluVectors][kVector];
 #pragma unroll
   for (int v = 0; v < kSiluVectors; ++v) {
     const int i = begin + v * blockDim.x;
     if (i >= vectors) continue;
-    gate[v].bits = row[i];
-    up[v].bits = row[vectors + i];
+    LoadEight<kPartials>(gate_up, t, i * kVector, 2 * width, g[v]);
+    LoadEight<kPartials>(gate_up, t, width + i * kVector, 2 * width, u[v]);
   }
 #pragma unroll
   for (int v = 0; v < kSiluVectors; ++v) {
     const int i = begin + v * blockDim.x;
     if (i >= vectors) continue;
-    float g[kVector], u[kVector];
-    gate[v].Unpack(g);
-    up[v].Unpack(u);
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) g[j] = Silu(g[j]) * u[j];
-    to[i] = PackEight(g);
+    for (int j = 0; j < kVector; ++j) g[v][j] = Silu(g[v][j]) * u[v][j];
+    to[i] = PackEight(g[v]);
   }
 }
 
@@ -396,52 +467,66 @@ cudaError_t LaunchEmbedNorm(const int32_t* token_ids, int64_t tokens,
                             const void* embedding, const void* norm_weight,
                             int32_t hidden, float epsilon, void* residual,
                             void* out, cudaStream_t stream) {
-  return LaunchNorm<NormSource::kEmbedding>(token_ids, tokens, nullptr,
-                                            embedding, norm_weight, hidden,
-                                            epsilon, residual, out, stream);
+  return LaunchNorm<NormSource::kEmbedding, false>(
+      token_ids, tokens, LinearResult(), embedding, norm_weight, hidden,
+      epsilon, residual, out, stream);
 }
 
-cudaError_t LaunchAddNorm(const void* delta, int64_t tokens,
+cudaError_t LaunchAddNorm(const LinearResult& delta, int64_t tokens,
                           const void* norm_weight, int32_t hidden,
                           float epsilon, void* residual, void* out,
                           cudaStream_t stream) {
-  return LaunchNorm<NormSource::kResidual>(nullptr, tokens, delta, residual,
-                                           norm_weight, hidden, epsilon,
-                                           residual, out, stream);
+  auto* const launch = delta.values == nullptr
+                           ? &LaunchNorm<NormSource::kResidual, true>
+                           : &LaunchNorm<NormSource::kResidual, false>;
+  return launch(nullptr, tokens, delta, residual, norm_weight, hidden, epsilon,
+                residual, out, stream);
 }
 
-cudaError_t LaunchGatherNorm(const void* delta, const void* residual,
+cudaError_t LaunchGatherNorm(const LinearResult& delta, const void* residual,
                              const int32_t* rows, int64_t num_rows,
                              const void* norm_weight, int32_t hidden,
                              float epsilon, void* out, cudaStream_t stream) {
-  return LaunchNorm<NormSource::kGathered>(rows, num_rows, delta, residual,
-                                           norm_weight, hidden, epsilon,
-                                           nullptr, out, stream);
+  auto* const launch = delta.values == nullptr
+                           ? &LaunchNorm<NormSource::kGathered, true>
+                           : &LaunchNorm<NormSource::kGathered, false>;
+  return launch(rows, num_rows, delta, residual, norm_weight, hidden, epsilon,
+                nullptr, out, stream);
 }
 
 cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
                                const UnpackedBatch& batch, int64_t tokens,
-                               const void* cos_sin, void* qkv, void* k_cache,
-                               void* v_cache, cudaStream_t stream) {
+                               const void* cos_sin, const LinearResult& qkv,
+                               void* rotated, void* k_cache, void* v_cache,
+                               cudaStream_t stream) {
   const int units = (shape.num_heads + 2 * shape.num_kv_heads) *
                     (shape.head_dim / 2 / kVector);
   int threads = (units + kWarp - 1) / kWarp * kWarp;
   if (threads > 512) threads = 256;
   const dim3 grid(static_cast<unsigned>(tokens),
                   static_cast<unsigned>((units + threads - 1) / threads));
-  RotaryAppendKernel<<<grid, threads, 0, stream>>>(
-      shape, batch, static_cast<const float4*>(cos_sin), qkv, k_cache, v_cache);
+  const float4* angles = static_cast<const float4*>(cos_sin);
+  if (qkv.values == nullptr) {
+    return LaunchAhead(RotaryAppendKernel<true>, grid, threads, stream, shape,
+                       batch, angles, qkv, rotated, k_cache, v_cache);
+  }
+  RotaryAppendKernel<false><<<grid, threads, 0, stream>>>(
+      shape, batch, angles, qkv, rotated, k_cache, v_cache);
   return cudaGetLastError();
 }
 
-cudaError_t LaunchSiluMul(const void* gate_up, int64_t tokens, int32_t width,
-                          void* out, cudaStream_t stream) {
+cudaError_t LaunchSiluMul(const LinearResult& gate_up, int64_t tokens,
+                          int32_t width, void* out, cudaStream_t stream) {
   const int vectors = width / kVector;
   constexpr int kThreads = 256;
   const dim3 grid(
       static_cast<unsigned>(tokens),
       (vectors + kThreads * kSiluVectors - 1) / (kThreads * kSiluVectors));
-  SiluMulKernel<<<grid, kThreads, 0, stream>>>(gate_up, vectors, out);
+  if (gate_up.values == nullptr) {
+    return LaunchAhead(SiluMulKernel<true>, grid, kThreads, stream, gate_up,
+                       vectors, out);
+  }
+  SiluMulKernel<false><<<grid, kThreads, 0, stream>>>(gate_up, vectors, out);
   return cudaGetLastError();
 }
 

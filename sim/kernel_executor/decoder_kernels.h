@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "cuda_runtime_api.h"
+#include "sim/kernel_executor/stream_split.h"
 
 namespace interleave::sim {
 
@@ -42,20 +43,28 @@ cudaError_t LaunchEmbedNorm(const int32_t* token_ids, int64_t tokens,
                             int32_t hidden, float epsilon, void* residual,
                             void* out, cudaStream_t stream);
 
+// What a linear layer leaves: a matrix, or, where that is null, partial sums.
+struct LinearResult {
+  const void* values = nullptr;
+  const float* partials = nullptr;
+  StreamSplit split;
+};
+
 // residual[t] += delta[t]; out[t] = RMSNorm(residual[t]).
-cudaError_t LaunchAddNorm(const void* delta, int64_t tokens,
+cudaError_t LaunchAddNorm(const LinearResult& delta, int64_t tokens,
                           const void* norm_weight, int32_t hidden,
                           float epsilon, void* residual, void* out,
                           cudaStream_t stream);
 
 // out[i] = RMSNorm(residual[rows[i]] + delta[rows[i]]); residual is kept.
-cudaError_t LaunchGatherNorm(const void* delta, const void* residual,
+cudaError_t LaunchGatherNorm(const LinearResult& delta, const void* residual,
                              const int32_t* rows, int64_t num_rows,
                              const void* norm_weight, int32_t hidden,
                              float epsilon, void* out, cudaStream_t stream);
 
-// Rotates the query heads of qkv [tokens, heads + 2 kv_heads, head_dim] in
-// place and its key heads on their way into the cache; values follow unrotated.
+// Rotates the query heads of qkv [tokens, heads + 2 kv_heads, head_dim] into
+// `rotated`, of the same shape (and perhaps the same matrix), and its key heads
+// on their way into the cache; values follow unrotated.
 // k_cache and v_cache are [slots, kv_heads, head_dim]. Pairs are
 // (i, i + head_dim / 2); cos_sin is float2 [positions, head_dim / 2]. head_dim
 // is a multiple of 16.
@@ -66,12 +75,13 @@ struct RotaryShape {
 };
 cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
                                const UnpackedBatch& batch, int64_t tokens,
-                               const void* cos_sin, void* qkv, void* k_cache,
-                               void* v_cache, cudaStream_t stream);
+                               const void* cos_sin, const LinearResult& qkv,
+                               void* rotated, void* k_cache, void* v_cache,
+                               cudaStream_t stream);
 
 // out[t] = SiLU(gate_up[t, :width]) * gate_up[t, width:].
-cudaError_t LaunchSiluMul(const void* gate_up, int64_t tokens, int32_t width,
-                          void* out, cudaStream_t stream);
+cudaError_t LaunchSiluMul(const LinearResult& gate_up, int64_t tokens,
+                          int32_t width, void* out, cudaStream_t stream);
 
 // The largest of each row of float logits [rows, vocab], the first of equals,
 // and by how much it passes the next. partials: PartialBytes(rows, vocab) of

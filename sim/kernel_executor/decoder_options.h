@@ -51,6 +51,9 @@ struct DecoderOptions {
   // without split sums, for every number of tokens.
   bool batch_invariant = false;
   bool cuda_graphs = true;
+  // Linear layers of at most 64 tokens by a kernel of this repository, where
+  // the GPU is a Hopper and batch_invariant is off.
+  bool stream_weights = true;
   // Time the best few algorithms of each linear layer and keep the fastest;
   // else the one that cuBLASLt names first.
   bool tune_linear_layers = true;

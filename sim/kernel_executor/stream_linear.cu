@@ -1,0 +1,370 @@
+#include <cuda.h>
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <cstring>
+#include <cuda/ptx>
+
+#include "sim/kernel_executor/stream_linear.h"
+
+namespace interleave::sim {
+namespace {
+
+namespace ptx = cuda::ptx;
+
+constexpr int kPanel = 64;  // columns of a unit: 128 bytes, one swizzle row
+constexpr int kGroupThreads = 128;
+constexpr int kGroupRows = 64;  // of W, of one warpgroup
+constexpr int kGroups = kStreamRows / kGroupRows;
+constexpr int kThreads = kGroups * kGroupThreads + 32;
+constexpr int kWeightBytes = kStreamRows * kPanel * 2;
+constexpr int kSharedBytes = 227 * 1024;
+
+// What one stage of the pipeline holds: a unit of W, and the tokens' columns.
+template <int kTokens>
+constexpr int kStageBytes = kWeightBytes + kTokens* kPanel * 2;
+template <int kTokens>
+constexpr int kStages = (kSharedBytes - 1024 - 256) / kStageBytes<kTokens>;
+template <int kTokens>
+constexpr int kDynamicBytes =
+    1024 + 16 * kStages<kTokens> + kStages<kTokens>* kStageBytes<kTokens>;
+
+__device__ __forceinline__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void Await(uint64_t* barrier, uint32_t parity) {
+  while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {
+  }
+}
+
+__device__ __forceinline__ void CopyBox(void* smem, const CUtensorMap* map,
+                                        int32_t column, int32_t row,
+                                        uint64_t* barrier) {
+  const int32_t at[2] = {column, row};
+  ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, smem, map,
+                            at, barrier);
+}
+
+// A tile of 64 columns (K) a row, in the 128-byte swizzle; PTX ISA, "matrix
+// descriptor". 16 columns further is 32 bytes.
+__device__ __forceinline__ uint64_t Descriptor(uint32_t address) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+  constexpr uint64_t kEightRows = uint64_t{1024 >> 4} << 32;
+  constexpr uint64_t kUnusedLeading = uint64_t{1} << 16;
+  return kSwizzle128 | kEightRows | kUnusedLeading | ((address & 0x3ffff) >> 4);
+}
+constexpr uint64_t kDescriptorStep = 32 >> 4;
+
+// D[64, kTokens] += A[64, 16] B[kTokens, 16]^T; accumulate == 0 overwrites D.
+template <int kTokens>
+__device__ __forceinline__ void Wgmma(float (&d)[kTokens / 2], uint64_t a,
+                                      uint64_t b, int accumulate);
+
+template <>
+__device__ __forceinline__ void Wgmma<16>(float (&d)[8], uint64_t a, uint64_t b,
+                                          int accumulate) {
+  asm volatile(
+      "{.reg .pred p;\n"
+      "setp.ne.b32 p, %10, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7}, "
+      "%8, %9, p, 1, 1, 0, 0;}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+        "+f"(d[6]), "+f"(d[7])
+      : "l"(a), "l"(b), "r"(accumulate));
+}
+
+template <>
+__device__ __forceinline__ void Wgmma<32>(float (&d)[16], uint64_t a,
+                                          uint64_t b, int accumulate) {
+  asm volatile(
+      "{.reg .pred p;\n"
+      "setp.ne.b32 p, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15}, "
+      "%16, %17, p, 1, 1, 0, 0;}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+        "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]),
+        "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+      : "l"(a), "l"(b), "r"(accumulate));
+}
+
+template <>
+__device__ __forceinline__ void Wgmma<64>(float (&d)[32], uint64_t a,
+                                          uint64_t b, int accumulate) {
+  asm volatile(
+      "{.reg .pred p;\n"
+      "setp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, p, 1, 1, 0, 0;}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+        "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]),
+        "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
+        "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]),
+        "+f"(d[31])
+      : "l"(a), "l"(b), "r"(accumulate));
+}
+
+__device__ __forceinline__ void WgmmaFence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void WgmmaCommit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kPending>
+__device__ __forceinline__ void WgmmaWait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+// Keeps uses of accumulators on their side of a fence or a wait.
+template <int kCount>
+__device__ __forceinline__ void Pin(float (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+struct Pipeline {
+  uint64_t* full;
+  uint64_t* empty;
+  char* stages;
+};
+
+// The weights do not depend on the launch before this one, so the first stages
+// are filled with them before that has ended.
+template <int kTokens>
+__device__ void Produce(const CUtensorMap* weight_map, const CUtensorMap* x_map,
+                        const StreamSplit& split, int begin, int end,
+                        const Pipeline& pipe) {
+  constexpr int kDepth = kStages<kTokens>;
+  const auto copy_weight = [&](int unit, int stage) {
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta,
+                                   ptx::space_shared, &pipe.full[stage],
+                                   kStageBytes<kTokens>);
+    const int tile = unit / split.units_per_tile;
+    CopyBox(pipe.stages + stage * kStageBytes<kTokens>, weight_map,
+            (unit - tile * split.units_per_tile) * kPanel, tile * kStreamRows,
+            &pipe.full[stage]);
+  };
+  const auto copy_x = [&](int unit, int stage) {
+    CopyBox(pipe.stages + stage * kStageBytes<kTokens> + kWeightBytes, x_map,
+            unit % split.units_per_tile * kPanel, 0, &pipe.full[stage]);
+  };
+  const int ahead = min(kDepth, end - begin);
+  for (int i = 0; i < ahead; ++i) copy_weight(begin + i, i);
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  for (int i = 0; i < ahead; ++i) copy_x(begin + i, i);
+  int stage = 0;
+  uint32_t parity = 0;
+  for (int unit = begin + ahead; unit < end; ++unit) {
+    Await(&pipe.empty[stage], parity);
+    copy_weight(unit, stage);
+    copy_x(unit, stage);
+    if (++stage == kDepth) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+}
+
+// Thread t of a warpgroup holds, of D's 64 rows and kTokens columns, the rows
+// 16 (t / 32) + t % 32 / 4 + {0, 8} and the columns 8 i + 2 (t % 4) + {0, 1}.
+template <int kTokens>
+__device__ void Store(const float (&d)[kTokens / 2], const StreamSplit& split,
+                      int tile, int tokens, float* partials) {
+  const int thread = threadIdx.x % kGroupThreads;
+  const int slot = blockIdx.x - split.FirstBlock(tile);
+  const int row = tile * kStreamRows +
+                  threadIdx.x / kGroupThreads * kGroupRows + thread / 32 * 16 +
+                  thread % 32 / 4;
+  float* out = partials + slot * split.slot_stride + row;
+#pragma unroll
+  for (int i = 0; i < kTokens / 8; ++i) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int token = 8 * i + 2 * (thread % 4) + c;
+      if (token >= tokens) continue;
+      float* place = out + int64_t{token} * split.outputs;
+      place[0] = d[4 * i + c];
+      place[8] = d[4 * i + 2 + c];
+    }
+  }
+}
+
+template <int kTokens>
+__device__ void Consume(const StreamSplit& split, int begin, int end,
+                        int tokens, const Pipeline& pipe, float* partials) {
+  constexpr int kDepth = kStages<kTokens>;
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / kGroupThreads, 0);
+  const bool leader = threadIdx.x % kGroupThreads == 0;
+  const auto release = [&](int stage) {
+    if (leader) {
+      ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cta, ptx::space_shared,
+                           &pipe.empty[stage]);
+    }
+  };
+  const uint32_t stages = SharedAddress(pipe.stages);
+  float d[kTokens / 2];
+  int stage = 0;
+  uint32_t parity = 0;
+  for (int unit = begin; unit < end;) {
+    const int tile = unit / split.units_per_tile;
+    const int tile_end = min(end, (tile + 1) * split.units_per_tile);
+    int previous = 0;
+    for (int first = unit; unit < tile_end; ++unit) {
+      Await(&pipe.full[stage], parity);
+      const uint32_t address = stages + stage * kStageBytes<kTokens>;
+      const uint64_t a = Descriptor(address + group * kGroupRows * kPanel * 2);
+      const uint64_t b = Descriptor(address + kWeightBytes);
+      Pin(d);
+      WgmmaFence();
+#pragma unroll
+      for (int k = 0; k < kPanel / 16; ++k) {
+        Wgmma<kTokens>(d, a + k * kDescriptorStep, b + k * kDescriptorStep,
+                       k > 0 || unit > first);
+      }
+      WgmmaCommit();
+      WgmmaWait<1>();
+      Pin(d);
+      // The products before these are done with their stage.
+      if (unit > first) release(previous);
+      previous = stage;
+      if (++stage == kDepth) {
+        stage = 0;
+        parity ^= 1;
+      }
+    }
+    WgmmaWait<0>();
+    Pin(d);
+    release(previous);
+    Store<kTokens>(d, split, tile, tokens, partials);
+  }
+}
+
+template <int kTokens>
+__global__ void __launch_bounds__(kThreads, 1)
+    StreamLinearKernel(const __grid_constant__ CUtensorMap weight_map,
+                       const __grid_constant__ CUtensorMap x_map,
+                       const StreamSplit split, int tokens, float* partials) {
+  // Whoever comes next waits for this launch's end on its own.
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  extern __shared__ char shared[];
+  constexpr int kDepth = kStages<kTokens>;
+  Pipeline pipe;
+  const uint32_t misaligned = SharedAddress(shared) % 1024;
+  pipe.stages = shared + (1024 - misaligned) % 1024;
+  pipe.full =
+      reinterpret_cast<uint64_t*>(pipe.stages + kDepth * kStageBytes<kTokens>);
+  pipe.empty = pipe.full + kDepth;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kDepth; ++i) {
+      ptx::mbarrier_init(&pipe.full[i], 1);
+      ptx::mbarrier_init(&pipe.empty[i], kGroups);
+    }
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    ptx::fence_proxy_async(ptx::space_shared);
+  }
+  __syncthreads();
+  const int begin = split.FirstUnit(blockIdx.x);
+  const int end = split.FirstUnit(blockIdx.x + 1);
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+  if (warp >= kGroups * kGroupThreads / 32) {
+    if (threadIdx.x == kGroups * kGroupThreads) {
+      Produce<kTokens>(&weight_map, &x_map, split, begin, end, pipe);
+    }
+  } else {
+    Consume<kTokens>(split, begin, end, tokens, pipe, partials);
+  }
+}
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+// The driver's entry, found at run time so that nothing links to libcuda.
+cudaError_t FindEncodeTiled(EncodeTiled* encode) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(
+      "cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result);
+  if (error != cudaSuccess) return error;
+  if (result != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
+  *encode = reinterpret_cast<EncodeTiled>(entry);
+  return cudaSuccess;
+}
+
+template <int kTokens>
+cudaError_t Launch(const StreamOperand& x, const StreamOperand& weight,
+                   const StreamSplit& split, int tokens, float* partials,
+                   bool early, cudaStream_t stream) {
+  // Asked for at each launch: it is cheap, and counts for one device.
+  const cudaError_t error = cudaFuncSetAttribute(
+      StreamLinearKernel<kTokens>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+      kDynamicBytes<kTokens>);
+  if (error != cudaSuccess) return error;
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(split.blocks));
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = kDynamicBytes<kTokens>;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = early ? 1 : 0;
+  CUtensorMap maps[2];
+  static_assert(sizeof(maps[0]) == sizeof(x.map));
+  memcpy(&maps[0], weight.map, sizeof(maps[0]));
+  memcpy(&maps[1], x.map, sizeof(maps[1]));
+  return cudaLaunchKernelEx(&config, StreamLinearKernel<kTokens>, maps[0],
+                            maps[1], split, tokens, partials);
+}
+
+}  // namespace
+
+cudaError_t MakeStreamOperand(const void* data, int64_t rows, int64_t columns,
+                              int32_t box_rows, StreamOperand* operand) {
+  EncodeTiled encode = nullptr;
+  if (const cudaError_t error = FindEncodeTiled(&encode);
+      error != cudaSuccess) {
+    return error;
+  }
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(columns),
+                               static_cast<cuuint64_t>(rows)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(columns) * 2};
+  const cuuint32_t box[2] = {kPanel, static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t steps[2] = {1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(data),
+             sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) return cudaErrorInvalidValue;
+  memcpy(operand->map, &map, sizeof(map));
+  return cudaSuccess;
+}
+
+cudaError_t LaunchStreamLinear(const StreamOperand& x,
+                               const StreamOperand& weight,
+                               const StreamSplit& split, int64_t tokens,
+                               float* partials, bool early,
+                               cudaStream_t stream) {
+  const int n = static_cast<int>(tokens);
+  switch (StreamTokens(tokens)) {
+    case 16:
+      return Launch<16>(x, weight, split, n, partials, early, stream);
+    case 32:
+      return Launch<32>(x, weight, split, n, partials, early, stream);
+    case 64:
+      return Launch<64>(x, weight, split, n, partials, early, stream);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace interleave::sim

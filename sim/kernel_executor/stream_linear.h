@@ -1,0 +1,46 @@
+// A linear layer of at most 64 tokens, whose time is that of reading W: the
+// weights stream through shared memory at an equal rate in every
+// multiprocessor, and begin to do so before the kernel that makes x has ended.
+// Needs sm_90a.
+
+#ifndef SIM_KERNEL_EXECUTOR_STREAM_LINEAR_H_
+#define SIM_KERNEL_EXECUTOR_STREAM_LINEAR_H_
+
+#include <cstdint>
+
+#include "cuda_runtime_api.h"
+#include "sim/kernel_executor/stream_split.h"
+
+namespace interleave::sim {
+
+// A CUtensorMap over a bf16 matrix, row-major and contiguous.
+struct StreamOperand {
+  alignas(64) unsigned char map[128] = {};
+};
+
+// Rows of x that the kernel for so many tokens reads: 16, 32 or 64; 0 for more
+// than 64.
+inline int32_t StreamTokens(int64_t tokens) {
+  if (tokens <= 16) return 16;
+  if (tokens <= 32) return 32;
+  return tokens <= kStreamTokens ? kStreamTokens : 0;
+}
+
+// box_rows: kStreamRows for a weight, StreamTokens of the tokens for x, where
+// rows is what there is memory for.
+cudaError_t MakeStreamOperand(const void* data, int64_t rows, int64_t columns,
+                              int32_t box_rows, StreamOperand* operand);
+
+// Enqueues the partial sums of x W^T. partials: StreamPartials(split) floats.
+// The kernel after it may be one that starts early (programmatic dependent
+// launch) and waits. `early`: so does this one, which the launch before must
+// allow for: it waits itself for what came before it.
+cudaError_t LaunchStreamLinear(const StreamOperand& x,
+                               const StreamOperand& weight,
+                               const StreamSplit& split, int64_t tokens,
+                               float* partials, bool early,
+                               cudaStream_t stream);
+
+}  // namespace interleave::sim
+
+#endif  // SIM_KERNEL_EXECUTOR_STREAM_LINEAR_H_
