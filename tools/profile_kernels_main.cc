@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "base/command_line.h"
 #include "base/status_macros.h"
+#include "base/text_file.h"
 #include "sim/cost/cost.pb.h"
 #include "sim/cost/cost_model.h"
 #include "sim/cost/device.pb.h"
@@ -29,12 +30,16 @@
 namespace interleave::tools {
 namespace {
 
+// Engines mostly run batches of up to so many tokens.
+constexpr int64_t kCheckTokens = 2048;
+
 struct Request {
   std::string model = "llama3.1_8b";
   std::string device = "h200";
   std::string out;
   double minutes = 5;
-  int64_t max_chunk = 2048;
+  int64_t max_chunk = 8192;
+  int64_t max_mixed_chunk = 4096;
   int64_t max_context = 8192;
   int64_t max_sequences = 256;
   int64_t max_kv = 8192;
@@ -92,8 +97,11 @@ std::vector<Flag> FlagTable(Request* request) {
                  &request->out),
       NumberFlag("minutes", "to measure for (5 when absent)", 0.01, 1000,
                  &request->minutes),
-      CountFlag("max_chunk", "tokens of the longest prompt chunk (2048)", 64,
-                &request->max_chunk),
+      CountFlag("max_chunk", "tokens of the longest prompt chunk alone (8192)",
+                64, &request->max_chunk),
+      CountFlag("max_mixed_chunk",
+                "tokens of the longest one beside decodes (4096)", 64,
+                &request->max_mixed_chunk),
       CountFlag("max_context", "tokens before the chunk (8192)", 64,
                 &request->max_context),
       CountFlag("max_sequences", "sequences of the largest batch (256)", 8,
@@ -120,10 +128,12 @@ EngineLimits LimitsOf(const Request& request) {
   limits.block_size = static_cast<int32_t>(request.block_size);
   // A chunk, or several, beside as many decodes as there may be.
   limits.max_num_seqs = static_cast<int32_t>(request.max_sequences) + 8;
-  limits.max_num_batched_tokens =
-      static_cast<int32_t>(request.max_chunk + request.max_sequences);
+  limits.max_num_batched_tokens = static_cast<int32_t>(std::max(
+      request.max_chunk, request.max_mixed_chunk + request.max_sequences));
   limits.max_model_len = static_cast<int32_t>(
-      std::max(request.max_chunk + request.max_context, request.max_kv + 1));
+      std::max(std::max(request.max_chunk, request.max_mixed_chunk) +
+                   request.max_context,
+               request.max_kv + 1));
   return limits;
 }
 
@@ -133,6 +143,9 @@ sim::ProfilerOptions OptionsOf(const Request& request, int num_layers,
   sim::ProfilerOptions options;
   options.num_layers = num_layers;
   options.max_chunk = static_cast<int32_t>(request.max_chunk);
+  options.max_mixed_chunk = static_cast<int32_t>(request.max_mixed_chunk);
+  options.check_tokens =
+      static_cast<int32_t>(std::min(request.max_mixed_chunk, kCheckTokens));
   options.max_context = static_cast<int32_t>(request.max_context);
   options.max_sequences = static_cast<int32_t>(request.max_sequences);
   options.max_kv = static_cast<int32_t>(request.max_kv);
@@ -253,6 +266,7 @@ absl::Status Profile(absl::Span<const std::string> args, const Request& request,
                      profiler.Check(*cost, static_cast<int>(request.checks)));
     AddCheck(rows, files);
   }
+  ASSIGN_OR_RETURN(files["measurements.csv"], ReadTextFile(journal_path));
   for (const auto& [name, text] : files) {
     RETURN_IF_ERROR(folder->AddFile(name, text));
   }

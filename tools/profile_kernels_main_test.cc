@@ -73,9 +73,10 @@ class ProfileKernelsTest : public ::testing::Test {
   }
 
   int Run(std::vector<std::string> more) {
-    std::vector<std::string> args = {"--max_chunk=256",    "--max_context=512",
-                                     "--max_sequences=16", "--max_kv=1024",
-                                     "--checks=20",        "--minutes=1"};
+    std::vector<std::string> args = {
+        "--max_chunk=256",    "--max_mixed_chunk=256", "--max_context=512",
+        "--max_sequences=16", "--max_kv=1024",         "--checks=20",
+        "--minutes=1"};
     args.insert(args.end(), more.begin(), more.end());
     return ProfileKernelsMain(args, environment_);
   }

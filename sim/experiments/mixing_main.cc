@@ -29,6 +29,8 @@
 #include "base/status_macros.h"
 #include "sim/config/config.h"
 #include "sim/config/simulation.pb.h"
+#include "sim/cost/cost.pb.h"
+#include "sim/cost/shipped_profiles.h"
 #include "sim/experiments/comparison.h"
 #include "sim/metrics/metrics.h"
 #include "sim/output/output_folder.h"
@@ -178,6 +180,17 @@ absl::StatusOr<size_t> ParseThreads(absl::string_view text) {
   return threads;
 }
 
+// Unless a cost model is chosen: measured times, where they ship for this model
+// and device, in place of the roofline.
+void ChooseProfile(CostModelConfig* cost) {
+  if (cost->kind_case() != CostModelConfig::KIND_NOT_SET ||
+      cost->tensor_parallel() != 1) {
+    return;
+  }
+  const std::string profile = ShippedProfileFor(cost->model(), cost->device());
+  if (!profile.empty()) cost->mutable_profile()->set_name(profile);
+}
+
 // What all runs have in common.
 absl::StatusOr<SimulationConfig> BaseConfig(const Request& request,
                                             const std::string& workload) {
@@ -188,6 +201,7 @@ absl::StatusOr<SimulationConfig> BaseConfig(const Request& request,
   for (const std::string& assignment : request.set) {
     RETURN_IF_ERROR(SetField(assignment, &config));
   }
+  ChooseProfile(config.mutable_cost());
   return config;
 }
 
@@ -338,8 +352,11 @@ absl::Status Mix(const Request& request, const MixingEnvironment& environment) {
           request.out.empty() ? FreshFolder() : request.out,
           {.overwrite = request.overwrite, .replaceable = {"runs"}}));
   const std::vector<Run> runs = ListRuns(base, policies, rates);
-  ASSIGN_OR_RETURN(const std::vector<Outcome> outcomes,
-                   RunAll(runs, request, threads, environment, *folder));
+  // Runs on a GPU take turns, so that each has its time alone.
+  const bool on_kernels = base.executor() != SimulationConfig::COST_MODEL;
+  ASSIGN_OR_RETURN(
+      const std::vector<Outcome> outcomes,
+      RunAll(runs, request, on_kernels ? 1 : threads, environment, *folder));
   std::vector<ComparisonRow> rows;
   int64_t iterations = 0;
   for (const Outcome& outcome : outcomes) {

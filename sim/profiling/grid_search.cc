@@ -44,12 +44,18 @@ std::vector<Place> Probes(const SampledGrid& grid, const Interval& interval) {
   return {middle, largest};
 }
 
-absl::StatusOr<double> MissOf(const SampleFunction& sample,
+absl::Status Prepare(const GridFunction& function,
+                     absl::Span<const Place> places) {
+  if (!function.prepare || places.empty()) return absl::OkStatus();
+  return function.prepare(places);
+}
+
+absl::StatusOr<double> MissOf(const GridFunction& function,
                               const SampledGrid& sampled, const Grid& grid,
                               const Interval& interval) {
   double miss = 0;
   for (const Place& place : Probes(sampled, interval)) {
-    ASSIGN_OR_RETURN(const GridSample measured, sample(place));
+    ASSIGN_OR_RETURN(const GridSample measured, function.sample(place));
     bool outside = false;
     const double error = std::abs(grid.At(place, &outside) - measured.value);
     miss = std::max(miss, error / measured.scale);
@@ -59,17 +65,19 @@ absl::StatusOr<double> MissOf(const SampleFunction& sample,
 
 class Refiner {
  public:
-  Refiner(const SampleFunction& sample, const RefineOptions& options,
+  Refiner(const GridFunction& function, const RefineOptions& options,
           SampledGrid* grid)
-      : sample_(sample), options_(options), grid_(*grid) {}
+      : function_(function), options_(options), grid_(*grid) {}
 
   absl::StatusOr<RefineResult> Run() {
+    std::vector<Interval> all;
     for (size_t axis = 0; axis < grid_.axes.size(); ++axis) {
       const std::vector<double>& values = grid_.axes[axis];
       for (size_t i = 0; i + 1 < values.size(); ++i) {
-        RETURN_IF_ERROR(Consider(axis, values[i], values[i + 1]));
+        all.push_back({axis, values[i], 0, values[i + 1], 0});
       }
     }
+    RETURN_IF_ERROR(Consider(all));
     while (!queue_.empty()) {
       const auto worst = std::max_element(
           queue_.begin(), queue_.end(),
@@ -99,20 +107,30 @@ class Refiner {
     if (miss > options_.tolerance) ++result_.left;
   }
 
-  // Probes an interval, and queues it where it misses.
-  absl::Status Consider(size_t axis, double low, double high) {
-    Interval interval = {axis, low, 0, high, 0};
-    if (!Halve(options_.step[axis], &interval)) return absl::OkStatus();
-    if (!options_.affordable(2)) {
-      ++result_.left;
-      return absl::OkStatus();
+  // Probes intervals, and queues those that miss.
+  absl::Status Consider(std::vector<Interval> intervals) {
+    std::vector<Place> places;
+    std::vector<Interval> probed;
+    for (Interval& interval : intervals) {
+      if (!Halve(options_.step[interval.axis], &interval)) continue;
+      const std::vector<Place> probes = Probes(grid_, interval);
+      const size_t more = places.size() + probes.size();
+      if (!options_.affordable(static_cast<int64_t>(more))) {
+        ++result_.left;
+        continue;
+      }
+      places.insert(places.end(), probes.begin(), probes.end());
+      probed.push_back(interval);
     }
-    ASSIGN_OR_RETURN(interval.miss,
-                     MissOf(sample_, grid_, grid_.ToGrid(), interval));
-    if (interval.miss > options_.tolerance) {
-      queue_.push_back(interval);
-    } else {
-      Leave(interval.miss);
+    RETURN_IF_ERROR(Prepare(function_, places));
+    const Grid grid = grid_.ToGrid();
+    for (Interval& interval : probed) {
+      ASSIGN_OR_RETURN(interval.miss, MissOf(function_, grid_, grid, interval));
+      if (interval.miss > options_.tolerance) {
+        queue_.push_back(interval);
+      } else {
+        Leave(interval.miss);
+      }
     }
     return absl::OkStatus();
   }
@@ -121,13 +139,13 @@ class Refiner {
     std::vector<double>& axis = grid_.axes[interval.axis];
     axis.insert(std::upper_bound(axis.begin(), axis.end(), interval.middle),
                 interval.middle);
-    RETURN_IF_ERROR(MeasureGrid(sample_, options_.seed, &grid_));
+    RETURN_IF_ERROR(MeasureGrid(function_, options_.seed, &grid_));
     ++result_.added;
-    RETURN_IF_ERROR(Consider(interval.axis, interval.low, interval.middle));
-    return Consider(interval.axis, interval.middle, interval.high);
+    return Consider({{interval.axis, interval.low, 0, interval.middle, 0},
+                     {interval.axis, interval.middle, 0, interval.high, 0}});
   }
 
-  const SampleFunction& sample_;
+  const GridFunction& function_;
   const RefineOptions& options_;
   SampledGrid& grid_;
   std::vector<Interval> queue_;
@@ -163,20 +181,24 @@ std::vector<std::vector<double>> ShuffledPlaces(
   return places;
 }
 
-absl::Status MeasureGrid(const SampleFunction& sample, uint64_t seed,
+absl::Status MeasureGrid(const GridFunction& function, uint64_t seed,
                          SampledGrid* grid) {
-  for (const Place& place : ShuffledPlaces(grid->axes, seed)) {
-    if (grid->values.count(place) > 0) continue;
-    ASSIGN_OR_RETURN(const GridSample measured, sample(place));
+  std::vector<Place> missing;
+  for (Place& place : ShuffledPlaces(grid->axes, seed)) {
+    if (grid->values.count(place) == 0) missing.push_back(std::move(place));
+  }
+  RETURN_IF_ERROR(Prepare(function, missing));
+  for (const Place& place : missing) {
+    ASSIGN_OR_RETURN(const GridSample measured, function.sample(place));
     grid->values[place] = measured.value;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<RefineResult> RefineGrid(const SampleFunction& sample,
+absl::StatusOr<RefineResult> RefineGrid(const GridFunction& function,
                                         const RefineOptions& options,
                                         SampledGrid* grid) {
-  return Refiner(sample, options, grid).Run();
+  return Refiner(function, options, grid).Run();
 }
 
 }  // namespace interleave::sim

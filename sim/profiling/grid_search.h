@@ -26,6 +26,16 @@ struct GridSample {
 using SampleFunction =
     std::function<absl::StatusOr<GridSample>(absl::Span<const double>)>;
 
+// Told of places that are about to be asked for, so that they can be measured
+// together; may be empty.
+using PrepareFunction =
+    std::function<absl::Status(absl::Span<const std::vector<double>> places)>;
+
+struct GridFunction {
+  SampleFunction sample;
+  PrepareFunction prepare;
+};
+
 // A full grid of measurements: each combination of the axes' values.
 struct SampledGrid {
   std::vector<std::vector<double>> axes;
@@ -40,7 +50,7 @@ std::vector<std::vector<double>> ShuffledPlaces(
     absl::Span<const std::vector<double>> axes, uint64_t seed);
 
 // Measures every combination of grid->axes that has no value yet.
-absl::Status MeasureGrid(const SampleFunction& sample, uint64_t seed,
+absl::Status MeasureGrid(const GridFunction& function, uint64_t seed,
                          SampledGrid* grid);
 
 struct RefineOptions {
@@ -67,7 +77,7 @@ struct RefineResult {
 // Probes the middle of each interval of each axis, at the middles and at the
 // ends of the other axes; the interval that misses most is split first, and its
 // halves are probed in turn.
-absl::StatusOr<RefineResult> RefineGrid(const SampleFunction& sample,
+absl::StatusOr<RefineResult> RefineGrid(const GridFunction& function,
                                         const RefineOptions& options,
                                         SampledGrid* grid);
 

@@ -14,6 +14,7 @@ namespace interleave::sim {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 RefineOptions Options(std::vector<double> step) {
   RefineOptions options;
@@ -41,10 +42,33 @@ TEST(MeasureGridTest, MeasuresOnlyWhatIsMissing) {
   SampledGrid grid;
   grid.axes = {{1, 2}, {3, 4}};
   grid.values[{1, 3}] = 77;
-  EXPECT_OK(MeasureGrid(sample, 1, &grid));
+  EXPECT_OK(MeasureGrid({sample, nullptr}, 1, &grid));
   EXPECT_EQ(measured, 3);
   EXPECT_EQ((grid.values[{1, 3}]), 77);
   EXPECT_EQ((grid.values[{2, 4}]), 8);
+}
+
+TEST(MeasureGridTest, PreparesWhatIsMissing) {
+  std::vector<std::vector<double>> prepared;
+  GridFunction function;
+  function.sample = [](absl::Span<const double> at) {
+    return GridSample{at[0], 1};
+  };
+  function.prepare = [&](absl::Span<const std::vector<double>> places) {
+    prepared.insert(prepared.end(), places.begin(), places.end());
+    return absl::OkStatus();
+  };
+  SampledGrid grid;
+  grid.axes = {{1, 2, 3}};
+  grid.values[{2}] = 2;
+  EXPECT_OK(MeasureGrid(function, 1, &grid));
+  EXPECT_THAT(prepared, UnorderedElementsAre(ElementsAre(1), ElementsAre(3)));
+  function.prepare = [](absl::Span<const std::vector<double>>) {
+    return absl::InternalError("no");
+  };
+  grid.axes = {{1, 2, 3, 4}};
+  EXPECT_THAT(MeasureGrid(function, 1, &grid),
+              StatusIs(absl::StatusCode::kInternal));
 }
 
 TEST(RefineGridTest, LinesNeedNothing) {
@@ -53,9 +77,9 @@ TEST(RefineGridTest, LinesNeedNothing) {
   };
   SampledGrid grid;
   grid.axes = {{0, 100}, {0, 100}};
-  ASSERT_OK(MeasureGrid(sample, 1, &grid));
+  ASSERT_OK(MeasureGrid({sample, nullptr}, 1, &grid));
   ASSERT_OK_AND_ASSIGN(const RefineResult result,
-                       RefineGrid(sample, Options({1, 1}), &grid));
+                       RefineGrid({sample, nullptr}, Options({1, 1}), &grid));
   EXPECT_EQ(result.added, 0);
   EXPECT_EQ(result.left, 0);
   EXPECT_NEAR(result.largest_miss, 0, 1e-12);
@@ -68,9 +92,9 @@ TEST(RefineGridTest, FindsAStep) {
   };
   SampledGrid grid;
   grid.axes = {{0, 256, 512, 1024}};
-  ASSERT_OK(MeasureGrid(sample, 1, &grid));
+  ASSERT_OK(MeasureGrid({sample, nullptr}, 1, &grid));
   ASSERT_OK_AND_ASSIGN(const RefineResult result,
-                       RefineGrid(sample, Options({8}), &grid));
+                       RefineGrid({sample, nullptr}, Options({8}), &grid));
   EXPECT_THAT(grid.axes[0],
               ElementsAre(0, 256, 288, 296, 304, 320, 384, 512, 1024));
   EXPECT_EQ(result.added, 5);
@@ -82,9 +106,9 @@ TEST(RefineGridTest, AddsWholeSlabsAlongTheAxisThatBends) {
   };
   SampledGrid grid;
   grid.axes = {{0, 16, 64}, {0, 1, 2}};
-  ASSERT_OK(MeasureGrid(sample, 1, &grid));
+  ASSERT_OK(MeasureGrid({sample, nullptr}, 1, &grid));
   ASSERT_OK_AND_ASSIGN(const RefineResult result,
-                       RefineGrid(sample, Options({1, 1}), &grid));
+                       RefineGrid({sample, nullptr}, Options({1, 1}), &grid));
   EXPECT_EQ(grid.axes[1].size(), 3u);
   EXPECT_EQ(grid.values.size(), grid.axes[0].size() * 3);
   EXPECT_EQ(result.left, 0);
@@ -106,11 +130,11 @@ TEST(RefineGridTest, StopsWhereItCannotAffordMore) {
   };
   SampledGrid grid;
   grid.axes = {{0, 64, 128}};
-  ASSERT_OK(MeasureGrid(sample, 1, &grid));
+  ASSERT_OK(MeasureGrid({sample, nullptr}, 1, &grid));
   RefineOptions options = Options({1});
   options.affordable = [&](int64_t more) { return measured + more <= 6; };
   ASSERT_OK_AND_ASSIGN(const RefineResult result,
-                       RefineGrid(sample, options, &grid));
+                       RefineGrid({sample, nullptr}, options, &grid));
   // Both intervals are probed; one is split, and its halves are not probed.
   EXPECT_EQ(measured, 6);
   EXPECT_EQ(result.left, 3);
@@ -126,8 +150,8 @@ TEST(RefineGridTest, FailuresComeBack) {
   };
   SampledGrid grid;
   grid.axes = {{0, 100}};
-  ASSERT_OK(MeasureGrid(sample, 1, &grid));
-  EXPECT_THAT(RefineGrid(sample, Options({1}), &grid),
+  ASSERT_OK(MeasureGrid({sample, nullptr}, 1, &grid));
+  EXPECT_THAT(RefineGrid({sample, nullptr}, Options({1}), &grid),
               StatusIs(absl::StatusCode::kInternal, "the card is gone"));
 }
 

@@ -51,7 +51,7 @@ std::string KeyOf(const MeasuredBatch& batch) {
     absl::StrAppend(&key, key.empty() ? "" : "+", chunk.query_tokens, "@",
                     chunk.context_tokens);
   }
-  if (key.empty()) key = "-";
+  if (key.empty()) key += "-";
   key += "|";
   if (batch.decode_kv.empty()) key += "-";
   for (size_t i = 0; i < batch.decode_kv.size();) {

@@ -19,8 +19,19 @@
 namespace interleave::sim {
 namespace {
 
-// Two measurements that differ by more than this get a third.
-constexpr double kRepeatable = 0.01;
+// Batches that are measured in turns; their visits end up some 100 ms apart.
+constexpr size_t kTogether = 64;
+constexpr int kVisits = 4;
+constexpr int kVisitsOfLarge = 2;
+// A batch is small up to so many tokens, and large from so many on: matrix
+// products then take all the power there is.
+constexpr double kSmallTokens = 128;
+constexpr double kLargeTokens = 512;
+// Own batches between the measured ones: decodes, and a prompt.
+constexpr int32_t kPacingDecodes = 32;
+constexpr int32_t kPacingPrompt = 1024;
+// How far, in microseconds of large batches, their share may stray.
+constexpr double kStray = 10'000;
 // Up to which share of the budget each stage may refine.
 constexpr double kLinearShare = 0.12;
 constexpr double kDecodeShare = 0.22;
@@ -68,6 +79,43 @@ std::vector<double> Shares(double last, absl::Span<const double> shares) {
 
 int32_t Whole(double x) { return static_cast<int32_t>(std::lround(x)); }
 
+// The batches at places of the grids.
+MeasuredBatch DecodesAt(absl::Span<const double> at) {
+  return Decodes(Whole(at[0]), Whole(at[1]));
+}
+MeasuredBatch PrefillAt(absl::Span<const double> at) {
+  return Mixed({Whole(at[0]), Whole(at[1])}, 0, 0);
+}
+MeasuredBatch MixedAt(absl::Span<const double> at) {
+  return Mixed({Whole(at[0]), Whole(at[1])}, Whole(at[2]), Whole(at[3]));
+}
+
+// How much of a batch's time is that of large ones, in [0, 1].
+double LargeShare(const MeasuredBatch& batch) {
+  const auto tokens = static_cast<double>(batch.num_tokens());
+  return std::clamp((tokens - kSmallTokens) / (kLargeTokens - kSmallTokens),
+                    0.0, 1.0);
+}
+
+// What measuring a batch takes, as a multiple of the batch: visits, and what
+// Pace adds to each.
+double CostOf(const MeasuredBatch& batch, double compute_share) {
+  const double large = LargeShare(batch);
+  const double visits = large > 0.5 ? kVisitsOfLarge : kVisits;
+  if (compute_share <= 0) return visits;
+  const double off = large - compute_share;
+  return visits *
+         (1 + (off > 0 ? off / compute_share : -off / (1 - compute_share)));
+}
+
+// REQUIRES: not empty.
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle]
+                                : (values[middle - 1] + values[middle]) / 2;
+}
+
 // On the line between neighbours.
 double Interpolate(const std::map<double, double>& points, double x) {
   Curve curve;
@@ -86,7 +134,8 @@ Profiler::Profiler(ProfilerOptions options, BatchTimer* timer, Journal* journal)
       timer_(timer),
       journal_(journal),
       begin_(options_.now()),
-      stage_begin_(begin_) {}
+      stage_begin_(begin_),
+      phase_(Rng(options_.seed).Fork("phase")) {}
 
 double Profiler::UsedShare() const {
   return absl::FDivDuration(options_.now() - begin_, options_.budget);
@@ -108,50 +157,92 @@ std::function<bool(int64_t)> Profiler::AffordableUntil(double share) {
   };
 }
 
-absl::StatusOr<BatchTime> Profiler::Run(const MeasuredBatch& batch) {
-  // Engines choose kernels, or capture graphs, by size when they first see one.
-  const std::string size =
-      absl::StrCat(batch.num_tokens(), batch.chunks.empty() ? "d" : "p",
-                   batch.skip_attention);
-  if (warm_.insert(size).second) RETURN_IF_ERROR(timer_->Time(batch).status());
-  ASSIGN_OR_RETURN(const BatchTime first, timer_->Time(batch));
-  ASSIGN_OR_RETURN(const BatchTime second, timer_->Time(batch));
-  const BatchTime* low = &first;
-  const BatchTime* high = &second;
-  if (low->device > high->device) std::swap(low, high);
-  const double apart =
-      static_cast<double>((high->device - low->device).nanos());
-  if (apart <= kRepeatable * static_cast<double>(low->device.nanos())) {
-    return BatchTime{
-        SimDuration::Nanos((first.device.nanos() + second.device.nanos()) / 2),
-        std::min(first.host, second.host)};
+absl::StatusOr<BatchTime> Profiler::RunOnce(const MeasuredBatch& batch) {
+  ASSIGN_OR_RETURN(const BatchTime time, timer_->Time(batch));
+  balance_us_ +=
+      time.device.micros() * (LargeShare(batch) - options_.compute_share);
+  if (options_.progress && !options_.progress(std::min(1.0, UsedShare()))) {
+    return absl::CancelledError("stopped");
   }
-  ASSIGN_OR_RETURN(const BatchTime third, timer_->Time(batch));
-  BatchTime median;
-  median.device = std::clamp(third.device, low->device, high->device);
-  median.host =
-      std::max(std::min(first.host, second.host),
-               std::min(std::max(first.host, second.host), third.host));
-  return median;
+  return time;
+}
+
+absl::Status Profiler::Pace() {
+  if (options_.compute_share <= 0) return absl::OkStatus();
+  const int32_t kv = std::min(1024, options_.max_kv);
+  const MeasuredBatch decodes =
+      Decodes(std::min(kPacingDecodes, options_.max_sequences), kv);
+  const MeasuredBatch prompt =
+      Mixed({std::min(kPacingPrompt, options_.max_chunk), 0}, 0, 0);
+  if (balance_us_ < -kStray && LargeShare(prompt) > options_.compute_share) {
+    RETURN_IF_ERROR(RunOnce(prompt).status());
+  }
+  if (balance_us_ <= kStray) return absl::OkStatus();
+  // To any moment between two prompts.
+  const double target = kStray * (1 - 2 * phase_.Uniform01());
+  while (balance_us_ > target) {
+    RETURN_IF_ERROR(RunOnce(decodes).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
+  struct Samples {
+    std::vector<double> device_us;
+    std::vector<double> host_us;
+  };
+  std::vector<Samples> samples(batches.size());
+  for (int visit = 0; visit < kVisits; ++visit) {
+    for (size_t i = 0; i < batches.size(); ++i) {
+      const MeasuredBatch& batch = batches[i];
+      if (visit >= kVisitsOfLarge && LargeShare(batch) > 0.5) continue;
+      // An engine may capture a graph when it first sees a size.
+      const std::string size =
+          absl::StrCat(batch.decode_kv.size(), batch.skip_attention);
+      if (batch.chunks.empty() && warm_.insert(size).second) {
+        RETURN_IF_ERROR(RunOnce(batch).status());
+      }
+      RETURN_IF_ERROR(Pace());
+      ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
+      samples[i].device_us.push_back(time.device.micros());
+      samples[i].host_us.push_back(time.host.micros());
+    }
+  }
+  for (size_t i = 0; i < batches.size(); ++i) {
+    RETURN_IF_ERROR(journal_->Add(
+        KeyOf(batches[i]),
+        {SimDuration::Micros(Median(std::move(samples[i].device_us))),
+         SimDuration::Micros(Median(std::move(samples[i].host_us)))}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Profiler::MeasureAll(std::vector<MeasuredBatch> batches) {
+  std::set<std::string> seen;
+  std::vector<MeasuredBatch> missing;
+  for (MeasuredBatch& batch : batches) {
+    const std::string key = KeyOf(batch);
+    if (journal_->Find(key).has_value() || !seen.insert(key).second) continue;
+    missing.push_back(std::move(batch));
+  }
+  for (size_t begin = 0; begin < missing.size(); begin += kTogether) {
+    RETURN_IF_ERROR(
+        MeasureSome(absl::MakeConstSpan(missing).subspan(begin, kTogether)));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<BatchTime> Profiler::Time(const MeasuredBatch& batch) {
   const std::string key = KeyOf(batch);
-  std::optional<BatchTime> time = journal_->Find(key);
-  if (!time.has_value()) {
-    ASSIGN_OR_RETURN(time, Run(batch));
-    RETURN_IF_ERROR(journal_->Add(key, *time));
-  }
+  if (!journal_->Find(key).has_value()) RETURN_IF_ERROR(MeasureAll({batch}));
+  const BatchTime time = *journal_->Find(key);
   ++stage_measurements_;
   if (!data_.stages.empty()) ++data_.stages.back().measurements;
   if (!batch.skip_attention) {
     host_.push_back(
-        {static_cast<double>(batch.num_sequences()), time->host.micros()});
+        {static_cast<double>(batch.num_sequences()), time.host.micros()});
   }
-  if (options_.progress && !options_.progress(std::min(1.0, UsedShare()))) {
-    return absl::CancelledError("stopped");
-  }
-  return *time;
+  return time;
 }
 
 absl::StatusOr<double> Profiler::DeviceUs(const MeasuredBatch& batch) {
@@ -162,11 +253,21 @@ absl::StatusOr<double> Profiler::DeviceUs(const MeasuredBatch& batch) {
 absl::StatusOr<double> Profiler::LinearUs(double tokens) {
   const auto found = data_.iteration.find(tokens);
   if (found != data_.iteration.end()) return found->second;
-  MeasuredBatch batch = Mixed({Whole(tokens), 0}, 0, 0);
-  batch.skip_attention = true;
-  ASSIGN_OR_RETURN(const double us, DeviceUs(batch));
+  ASSIGN_OR_RETURN(const double us, DeviceUs(LinearBatch(tokens)));
   data_.iteration[tokens] = us;
   return us;
+}
+
+MeasuredBatch Profiler::LinearBatch(double tokens) const {
+  MeasuredBatch batch = Mixed({Whole(tokens), 0}, 0, 0);
+  batch.skip_attention = true;
+  return batch;
+}
+
+MeasuredBatch Profiler::DecodeLinearBatch(double sequences) const {
+  MeasuredBatch batch = Decodes(GraphSize(sequences), kShortKv);
+  batch.skip_attention = true;
+  return batch;
 }
 
 int32_t Profiler::GraphSize(double sequences) const {
@@ -180,9 +281,7 @@ absl::StatusOr<double> Profiler::DecodeLinearUs(double sequences) {
   const int32_t size = GraphSize(sequences);
   const auto found = data_.decode_iteration.find(size);
   if (found != data_.decode_iteration.end()) return found->second;
-  MeasuredBatch batch = Decodes(size, kShortKv);
-  batch.skip_attention = true;
-  ASSIGN_OR_RETURN(const double us, DeviceUs(batch));
+  ASSIGN_OR_RETURN(const double us, DeviceUs(DecodeLinearBatch(sequences)));
   data_.decode_iteration[size] = us;
   return us;
 }
@@ -195,29 +294,42 @@ absl::StatusOr<double> Profiler::LmHeadUs(double sequences) const {
 // the steps.
 absl::Status Profiler::MeasureLinear() {
   StartStage("linear layers");
-  const double last = options_.max_chunk + options_.max_sequences;
+  const double last = std::max(
+      options_.max_chunk, options_.max_mixed_chunk + options_.max_sequences);
   SampledGrid grid;
   grid.axes = {Geometric(1, 4, std::min(kTile, last))};
-  for (double tokens = 2 * kTile; tokens < last; tokens += kTile) {
+  // Each tile, and from 2,048 tokens on each sixteenth.
+  for (double tokens = 2 * kTile; tokens < last;
+       tokens += kTile * std::max(1.0, std::floor(tokens / (16 * kTile)))) {
     grid.axes[0].push_back(tokens);
   }
   if (grid.axes[0].back() < last) grid.axes[0].push_back(last);
-  const SampleFunction sample =
+  const GridFunction function = LinearFunction();
+  RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &grid));
+  return Refine(function, {kTokenStep}, kLinearShare, &grid);
+}
+
+GridFunction Profiler::LinearFunction() {
+  GridFunction function;
+  function.sample =
       [this](absl::Span<const double> at) -> absl::StatusOr<GridSample> {
     ASSIGN_OR_RETURN(const double us, LinearUs(at[0]));
     return GridSample{us, us};
   };
-  RETURN_IF_ERROR(MeasureGrid(sample, options_.seed, &grid));
-  // What is left of steps adds up with attention's misses.
-  return Refine(sample, {kTokenStep}, options_.tolerance / 2, kLinearShare,
-                &grid);
+  function.prepare = [this](absl::Span<const std::vector<double>> places) {
+    std::vector<MeasuredBatch> batches;
+    for (const auto& at : places) batches.push_back(LinearBatch(at[0]));
+    return MeasureAll(std::move(batches));
+  };
+  return function;
 }
 
 absl::Status Profiler::MeasureLmHead() {
   StartStage("LM head");
   const int32_t tokens = std::max(options_.max_sequences,
                                   std::min(kLmHeadTokens, options_.max_chunk));
-  std::map<double, double> total;
+  std::map<double, MeasuredBatch> batches;
+  std::vector<MeasuredBatch> all;
   for (const double count : Geometric(1, 2, options_.max_sequences)) {
     MeasuredBatch batch;
     batch.skip_attention = true;
@@ -226,10 +338,14 @@ absl::Status Profiler::MeasureLmHead() {
     for (int32_t i = 0; i < n; ++i) {
       batch.chunks.push_back({tokens / n + (i < tokens % n ? 1 : 0), 0});
     }
-    ASSIGN_OR_RETURN(total[count], DeviceUs(batch));
+    batches[count] = batch;
+    all.push_back(batch);
   }
-  for (const auto& [count, us] : total) {
-    data_.lm_head[count] = std::max(0.0, us - total[1]);
+  RETURN_IF_ERROR(MeasureAll(std::move(all)));
+  ASSIGN_OR_RETURN(const double one, DeviceUs(batches[1]));
+  for (const auto& [count, batch] : batches) {
+    ASSIGN_OR_RETURN(const double us, DeviceUs(batch));
+    data_.lm_head[count] = std::max(0.0, us - one);
   }
   return absl::OkStatus();
 }
@@ -239,6 +355,9 @@ absl::Status Profiler::MeasureDecodeLinear() {
   std::vector<double> sizes(options_.graph_sizes.begin(),
                             options_.graph_sizes.end());
   if (sizes.empty()) sizes = Geometric(1, 2, options_.max_sequences);
+  std::vector<MeasuredBatch> batches;
+  for (const double size : sizes) batches.push_back(DecodeLinearBatch(size));
+  RETURN_IF_ERROR(MeasureAll(std::move(batches)));
   for (const double size : sizes) {
     RETURN_IF_ERROR(DecodeLinearUs(size).status());
   }
@@ -254,92 +373,131 @@ absl::StatusOr<GridSample> Profiler::Attention(const MeasuredBatch& batch,
 
 absl::StatusOr<GridSample> Profiler::SampleDecode(absl::Span<const double> at) {
   ASSIGN_OR_RETURN(const double linear, DecodeLinearUs(at[0]));
-  return Attention(Decodes(Whole(at[0]), Whole(at[1])), linear);
+  return Attention(DecodesAt(at), linear);
 }
 
 absl::StatusOr<GridSample> Profiler::SamplePrefill(
     absl::Span<const double> at) {
   ASSIGN_OR_RETURN(const double linear, LinearUs(at[0]));
-  return Attention(Mixed({Whole(at[0]), Whole(at[1])}, 0, 0), linear);
+  return Attention(PrefillAt(at), linear);
 }
 
 absl::StatusOr<GridSample> Profiler::SampleMixed(absl::Span<const double> at) {
   ASSIGN_OR_RETURN(const double linear, LinearUs(at[0] + at[2]));
   ASSIGN_OR_RETURN(const double lm_head, LmHeadUs(1 + at[2]));
-  return Attention(
-      Mixed({Whole(at[0]), Whole(at[1])}, Whole(at[2]), Whole(at[3])),
-      linear + lm_head);
+  return Attention(MixedAt(at), linear + lm_head);
 }
 
-absl::Status Profiler::Refine(const SampleFunction& sample,
-                              std::vector<double> step, double tolerance,
-                              double share, SampledGrid* grid) {
+GridFunction Profiler::DecodeFunction() {
+  GridFunction function;
+  function.sample = [this](absl::Span<const double> at) {
+    return SampleDecode(at);
+  };
+  function.prepare = [this](absl::Span<const std::vector<double>> places) {
+    std::vector<MeasuredBatch> batches;
+    for (const auto& at : places) {
+      batches.push_back(DecodeLinearBatch(at[0]));
+      batches.push_back(DecodesAt(at));
+    }
+    return MeasureAll(std::move(batches));
+  };
+  return function;
+}
+
+GridFunction Profiler::PrefillFunction() {
+  GridFunction function;
+  function.sample = [this](absl::Span<const double> at) {
+    return SamplePrefill(at);
+  };
+  function.prepare = [this](absl::Span<const std::vector<double>> places) {
+    std::vector<MeasuredBatch> batches;
+    for (const auto& at : places) {
+      batches.push_back(LinearBatch(at[0]));
+      batches.push_back(PrefillAt(at));
+    }
+    return MeasureAll(std::move(batches));
+  };
+  return function;
+}
+
+GridFunction Profiler::MixedFunction() {
+  GridFunction function;
+  function.sample = [this](absl::Span<const double> at) {
+    return SampleMixed(at);
+  };
+  function.prepare = [this](absl::Span<const std::vector<double>> places) {
+    std::vector<MeasuredBatch> batches;
+    for (const auto& at : places) {
+      batches.push_back(LinearBatch(at[0] + at[2]));
+      batches.push_back(MixedAt(at));
+    }
+    return MeasureAll(std::move(batches));
+  };
+  return function;
+}
+
+absl::Status Profiler::Refine(const GridFunction& function,
+                              std::vector<double> step, double share,
+                              SampledGrid* grid) {
   RefineOptions options;
-  options.tolerance = tolerance;
+  options.tolerance = options_.tolerance;
   options.step = std::move(step);
   options.affordable = AffordableUntil(share);
   options.seed = options_.seed + 1;
   ASSIGN_OR_RETURN(data_.stages.back().refined,
-                   RefineGrid(sample, options, grid));
+                   RefineGrid(function, options, grid));
   return absl::OkStatus();
 }
 
 absl::Status Profiler::MeasureDecode() {
   StartStage("decodes");
-  const SampleFunction sample = [this](absl::Span<const double> at) {
-    return SampleDecode(at);
-  };
+  const GridFunction function = DecodeFunction();
   data_.decode.axes = {
       Shares(options_.max_sequences, {1.0 / 128, 1.0 / 64, 1.0 / 32, 1.0 / 16,
                                       0.125, 0.25, 0.375, 0.5, 0.75, 1}),
       Geometric(kShortKv, 4, options_.max_kv)};
-  RETURN_IF_ERROR(MeasureGrid(sample, options_.seed, &data_.decode));
-  return Refine(sample, {2, 64}, options_.tolerance, kDecodeShare,
-                &data_.decode);
+  RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.decode));
+  return Refine(function, {2, 64}, kDecodeShare, &data_.decode);
 }
 
 absl::Status Profiler::MeasurePrefill() {
   StartStage("one chunk");
-  const SampleFunction sample = [this](absl::Span<const double> at) {
-    return SamplePrefill(at);
-  };
+  const GridFunction function = PrefillFunction();
   data_.prefill.axes = {
       Geometric(kShortKv, 2, options_.max_chunk),
       WithZero(Geometric(options_.max_context / 16, 4, options_.max_context))};
-  RETURN_IF_ERROR(MeasureGrid(sample, options_.seed, &data_.prefill));
-  return Refine(sample, {16, 128}, options_.tolerance, kPrefillShare,
-                &data_.prefill);
+  RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.prefill));
+  return Refine(function, {16, 128}, kPrefillShare, &data_.prefill);
 }
 
 double Profiler::EstimateMixedSeconds(
     const std::vector<std::vector<double>>& axes) const {
   const Grid prefill = data_.prefill.ToGrid();
   const Grid decode = data_.decode.ToGrid();
-  double us = 0;
+  double seconds = 0;
   bool outside = false;
   for (const std::vector<double>& at : ShuffledPlaces(axes, 1)) {
-    us += Interpolate(data_.iteration, at[0] + at[2]);
+    double us = Interpolate(data_.iteration, at[0] + at[2]);
     us += options_.num_layers * (prefill.At({at[0], at[1]}, &outside) +
                                  decode.At({at[2], at[3]}, &outside));
+    seconds += 1e-6 * us * CostOf(MixedAt(at), options_.compute_share);
   }
-  // Each twice, and now and then again.
-  return us * 2.2 / 1e6;
+  return seconds;
 }
 
 // The finest grid that the budget allows.
 std::vector<std::vector<double>> Profiler::MixedAxes() const {
-  const double chunk = options_.max_chunk;
+  const double chunk = options_.max_mixed_chunk;
   const double context = options_.max_context;
   const double sequences = options_.max_sequences;
   const double kv = options_.max_kv;
   const std::vector<std::vector<double>> levels[] = {
-      {Geometric(kShortKv, 2, chunk),
-       WithZero(Geometric(context / 8, 2, context)),
-       Shares(sequences, {1.0 / 32, 0.125, 0.25, 0.5, 0.75, 1}),
-       WithFirst(kShortKv, Geometric(kv / 16, 2, kv))},
       {Geometric(kShortKv, 2, chunk), WithZero({context / 4, context}),
-       Shares(sequences, {1.0 / 32, 0.125, 0.25, 0.5, 1}),
-       Geometric(kShortKv, 8, kv)},
+       Shares(sequences, {1.0 / 32, 0.125, 0.25, 0.5, 0.75, 1}),
+       WithFirst(kShortKv, {kv / 8, kv / 2, kv})},
+      {Geometric(kShortKv, 2, chunk), WithZero({context / 4, context}),
+       Shares(sequences, {0.125, 0.25, 0.5, 1}),
+       WithFirst(kShortKv, {kv / 8, kv})},
       {Geometric(kShortKv, 4, chunk), WithZero({context / 4, context}),
        Shares(sequences, {0.125, 0.25, 1}), Geometric(kShortKv, 16, kv)},
       {Geometric(kShortKv, 8, chunk), WithZero({context}),
@@ -357,38 +515,38 @@ std::vector<std::vector<double>> Profiler::MixedAxes() const {
 
 absl::Status Profiler::MeasureMixed() {
   StartStage("chunks beside decodes");
-  const SampleFunction sample = [this](absl::Span<const double> at) {
-    return SampleMixed(at);
-  };
+  const GridFunction function = MixedFunction();
   data_.mixed.axes = MixedAxes();
-  RETURN_IF_ERROR(MeasureGrid(sample, options_.seed, &data_.mixed));
-  return Refine(sample, {16, 256, 8, 128}, options_.tolerance, kMixedShare,
-                &data_.mixed);
+  RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.mixed));
+  return Refine(function, {16, 256, 8, 128}, kMixedShare, &data_.mixed);
 }
 
 absl::Status Profiler::MeasureSkew() {
   StartStage("decodes of uneven lengths");
-  const Grid decode = data_.decode.ToGrid();
   Rng rng = Rng(options_.seed).Fork("skew");
-  for (const double n : Shares(
-           options_.max_sequences,
-           {1.0 / 64, 1.0 / 32, 1.0 / 16, 0.125, 0.25, 0.375, 0.5, 0.75, 1})) {
+  std::vector<MeasuredBatch> batches;
+  for (const double n :
+       Shares(options_.max_sequences, {1.0 / 128, 1.0 / 64, 1.0 / 32, 1.0 / 16,
+                                       0.125, 0.25, 0.375, 0.5, 0.75, 1})) {
     if (n < 2) continue;
     for (const double sigma : {0.4, 0.7, 1.0}) {
       for (const double share : {0.05, 0.1, 0.15, 0.25}) {
-        const std::vector<int32_t> lengths = UnevenLengths(
-            rng, Whole(n), share * options_.max_kv, sigma, options_.max_kv);
-        RETURN_IF_ERROR(AddSkew(decode, lengths));
+        MeasuredBatch batch;
+        batch.decode_kv = UnevenLengths(rng, Whole(n), share * options_.max_kv,
+                                        sigma, options_.max_kv);
+        batches.push_back(std::move(batch));
       }
     }
+  }
+  RETURN_IF_ERROR(MeasureAll(batches));
+  const Grid decode = data_.decode.ToGrid();
+  for (const MeasuredBatch& batch : batches) {
+    RETURN_IF_ERROR(AddSkew(decode, batch));
   }
   return absl::OkStatus();
 }
 
-absl::Status Profiler::AddSkew(const Grid& decode,
-                               const std::vector<int32_t>& lengths) {
-  MeasuredBatch batch;
-  batch.decode_kv = lengths;
+absl::Status Profiler::AddSkew(const Grid& decode, const MeasuredBatch& batch) {
   const DecodeGroup group = batch.shape().decode;
   SkewSample sample;
   sample.sequences = static_cast<double>(group.count);
@@ -457,13 +615,15 @@ absl::StatusOr<std::vector<CheckRow>> Profiler::Check(CostModel& model,
   StartStage("check");
   Rng rng = Rng(options_.seed).Fork("check");
   BatchLimits limits;
-  limits.max_tokens = options_.max_chunk;
+  limits.max_tokens = options_.check_tokens;
   limits.max_context = options_.max_context;
   limits.max_sequences = options_.max_sequences;
   limits.max_kv = options_.max_kv;
+  std::vector<MeasuredBatch> batches;
+  for (int i = 0; i < count; ++i) batches.push_back(RandomBatch(rng, limits));
+  RETURN_IF_ERROR(MeasureAll(batches));
   std::vector<CheckRow> rows;
-  for (int i = 0; i < count; ++i) {
-    const MeasuredBatch batch = RandomBatch(rng, limits);
+  for (const MeasuredBatch& batch : batches) {
     CheckRow row;
     row.batch = KeyOf(batch);
     ASSIGN_OR_RETURN(row.measured_us, DeviceUs(batch));

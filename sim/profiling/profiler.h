@@ -15,9 +15,16 @@
 // So the sum of the tables is a whole iteration again, launch gaps and all.
 //
 // Every grid starts coarse and is refined where interpolation misses a probe by
-// more than `tolerance` of the iteration.  Places are measured in shuffled
-// order, each twice, a third time where the two differ by over 1% (then the
-// middle one counts); the first batch of each size runs once more, unmeasured.
+// more than `tolerance` of the iteration.
+//
+// A card that has just computed a long prompt is slower for some 50 ms, since
+// its clock follows its power: a decode iteration takes up to 15% longer on an
+// H200.  Engines mix the two, so that tables measured in either state alone
+// hold for none of their runs.  The profiler keeps the share of time in which
+// large batches are computed near that of a server under load, by prompts and
+// decodes of its own between what it times, and times each batch at several
+// moments: four, and two where the batch itself is large; the median counts.
+//
 // At the end, batches like those of a served conversation trace (several
 // chunks, decodes of uneven lengths) are measured and held against the tables'
 // prediction; nothing is fitted to these.
@@ -37,6 +44,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/random.h"
 #include "sim/cost/cost_model.h"
 #include "sim/profiling/batch_timer.h"
 #include "sim/profiling/grid_search.h"
@@ -47,14 +55,20 @@ namespace interleave::sim {
 
 struct ProfilerOptions {
   int32_t num_layers = 0;
-  // The largest sizes of the tables.
-  int32_t max_chunk = 2048;
+  // The largest sizes of the tables: of a chunk alone and of one beside
+  // decodes, of what is cached before it, of decodes.
+  int32_t max_chunk = 8192;
+  int32_t max_mixed_chunk = 4096;
   int32_t max_context = 8192;
   int32_t max_sequences = 256;
   int32_t max_kv = 8192;
   // Batch sizes of captured graphs, ascending; empty: none.
   std::vector<int32_t> graph_sizes;
+  // Tokens of the largest batch that is checked.
+  int32_t check_tokens = 2048;
   double tolerance = 0.02;
+  // Share of the time in which large batches are computed.
+  double compute_share = 0.25;
   // Of the time that `now` tells.  The coarsest grids are measured whatever
   // they take.
   absl::Duration budget = absl::Minutes(5);
@@ -122,7 +136,13 @@ class Profiler {
 
   // The median time of a batch, from the journal if it is there.
   absl::StatusOr<BatchTime> Time(const MeasuredBatch& batch);
-  absl::StatusOr<BatchTime> Run(const MeasuredBatch& batch);
+  // Measures batches that are not in the journal, some at a time, each at
+  // several moments.
+  absl::Status MeasureAll(std::vector<MeasuredBatch> batches);
+  absl::Status MeasureSome(absl::Span<const MeasuredBatch> batches);
+  // Brings the share of large batches back to where it should be.
+  absl::Status Pace();
+  absl::StatusOr<BatchTime> RunOnce(const MeasuredBatch& batch);
   // Microseconds on the device.
   absl::StatusOr<double> DeviceUs(const MeasuredBatch& batch);
   // An iteration without attention, measured where it has not been.
@@ -138,7 +158,14 @@ class Profiler {
   absl::Status MeasurePrefill();
   absl::Status MeasureMixed();
   absl::Status MeasureSkew();
-  absl::Status AddSkew(const Grid& decode, const std::vector<int32_t>& lengths);
+  absl::Status AddSkew(const Grid& decode, const MeasuredBatch& batch);
+  // What the samples of some places will ask for.
+  MeasuredBatch LinearBatch(double tokens) const;
+  MeasuredBatch DecodeLinearBatch(double sequences) const;
+  GridFunction LinearFunction();
+  GridFunction DecodeFunction();
+  GridFunction PrefillFunction();
+  GridFunction MixedFunction();
   void FitHost();
 
   absl::StatusOr<GridSample> Attention(const MeasuredBatch& batch,
@@ -151,8 +178,8 @@ class Profiler {
       const std::vector<std::vector<double>>& axes) const;
 
   // Refines until the given share of the budget is used.
-  absl::Status Refine(const SampleFunction& sample, std::vector<double> step,
-                      double tolerance, double share, SampledGrid* grid);
+  absl::Status Refine(const GridFunction& function, std::vector<double> step,
+                      double share, SampledGrid* grid);
   std::function<bool(int64_t)> AffordableUntil(double share);
   double UsedShare() const;
   void StartStage(const std::string& name);
@@ -162,9 +189,12 @@ class Profiler {
   Journal* const journal_;
   const absl::Time begin_;
   std::set<std::string> warm_;
+  // Microseconds of large batches beyond their share so far.
+  double balance_us_ = 0;
   std::vector<HostSample> host_;
   int64_t stage_measurements_ = 0;
   absl::Time stage_begin_;
+  Rng phase_;
   ProfileData data_;
 };
 

@@ -35,6 +35,8 @@ class FakeEngine final : public BatchTimer {
     ++calls;
     ++calls_by_key[KeyOf(batch)];
     const double us = DeviceUs(batch);
+    total_us += us;
+    if (batch.num_tokens() >= 512) large_us += us;
     const double host = 20 + 0.5 * static_cast<double>(batch.num_sequences());
     now += absl::Microseconds(us + host + 10);
     return BatchTime{SimDuration::Micros(us), SimDuration::Micros(host)};
@@ -84,6 +86,9 @@ class FakeEngine final : public BatchTimer {
     return sequences;
   }
 
+  // Time of all batches, and of those of 512 tokens and more.
+  double total_us = 0;
+  double large_us = 0;
   int calls = 0;
   int fail_at = -1;
   std::map<std::string, int> calls_by_key;
@@ -95,7 +100,9 @@ class ProfilerTest : public ::testing::Test {
   ProfilerOptions Options(absl::Duration budget) {
     ProfilerOptions options;
     options.num_layers = kLayers;
-    options.max_chunk = 1024;
+    options.max_chunk = 2048;
+    options.max_mixed_chunk = 1024;
+    options.check_tokens = 1024;
     options.max_context = 4096;
     options.max_sequences = 64;
     options.max_kv = 4096;
@@ -174,6 +181,16 @@ TEST_F(ProfilerTest, FindsTheStepsOfLinearLayers) {
   }
 }
 
+TEST_F(ProfilerTest, KeepsTheShareOfLargeBatches) {
+  const auto journal = OpenJournal();
+  ProfilerOptions options = Options(absl::Minutes(2));
+  options.compute_share = 0.3;
+  Profiler profiler(options, &engine_, journal.get());
+  ASSERT_OK(profiler.Measure());
+  // Batches of 128 to 512 tokens count in part.
+  EXPECT_NEAR(engine_.large_us / engine_.total_us, 0.27, 0.05);
+}
+
 TEST_F(ProfilerTest, SmallBudgetsGiveCoarseGrids) {
   const auto journal = OpenJournal();
   Profiler rich(Options(absl::Minutes(5)), &engine_, journal.get());
@@ -181,15 +198,15 @@ TEST_F(ProfilerTest, SmallBudgetsGiveCoarseGrids) {
   const absl::Time begin = engine_.now;
   std::remove(JournalPath().c_str());
   const auto other = OpenJournal();
-  Profiler poor(Options(absl::Seconds(15)), &engine_, other.get());
+  Profiler poor(Options(absl::Seconds(30)), &engine_, other.get());
   ASSERT_OK_AND_ASSIGN(const ProfileData coarse, poor.Measure());
   EXPECT_LT(coarse.mixed.values.size(), fine.mixed.values.size() / 2);
   // Only the coarsest grids may pass the budget.
-  EXPECT_LT(engine_.now - begin, absl::Seconds(20));
+  EXPECT_LT(engine_.now - begin, absl::Seconds(40));
 }
 
 TEST_F(ProfilerTest, GoesOnAfterAFailure) {
-  engine_.fail_at = 500;
+  engine_.fail_at = 1500;
   {
     const auto journal = OpenJournal();
     Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
@@ -199,15 +216,16 @@ TEST_F(ProfilerTest, GoesOnAfterAFailure) {
   engine_.fail_at = -1;
   const std::map<std::string, int> before = engine_.calls_by_key;
   const auto journal = OpenJournal();
-  EXPECT_GT(journal->resumed(), 100);
+  EXPECT_GE(journal->resumed(), 64);
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
   ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
   int repeated = 0;
   for (const auto& [key, calls] : before) {
     if (engine_.calls_by_key[key] > calls) ++repeated;
   }
-  // The batch that failed, and no other.
-  EXPECT_LE(repeated, 1);
+  // Those that were measured together when it failed, and no others: a part of
+  // 64, and what paces them.
+  EXPECT_LE(repeated, 66);
 }
 
 TEST_F(ProfilerTest, StopsWhenTold) {

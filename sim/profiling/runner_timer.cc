@@ -56,10 +56,11 @@ absl::StatusOr<BatchTime> RunnerTimer::Time(const MeasuredBatch& batch) {
   sequences_.clear();
   tokens_.clear();
   first_blocks_.clear();
+  // Decodes first, as the executor of simulations has them.
+  for (const int32_t kv : batch.decode_kv) Add(1, kv);
   for (const PrefillChunk& chunk : batch.chunks) {
     Add(chunk.query_tokens, chunk.context_tokens);
   }
-  for (const int32_t kv : batch.decode_kv) Add(1, kv);
   int64_t longest = 0;
   for (const DecoderSequence& s : sequences_) {
     longest = std::max(longest, int64_t{s.num_tokens} + s.cached_tokens);

@@ -1,0 +1,35 @@
+// Links the GPU's decoder into an experiment; all its runs share one.
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
+#include "sim/experiments/shared_runner.h"
+#include "sim/kernel_executor/batch_runner.h"
+#include "sim/kernel_executor/decoder.h"
+#include "sim/kernel_executor/decoder_options.h"
+#include "sim/kernel_executor/runner_registry.h"
+
+namespace interleave::sim {
+namespace {
+
+// What policies without a budget of tokens get.
+constexpr int32_t kTokens = 16384;
+
+absl::StatusOr<std::unique_ptr<BatchRunner>> MakeDecoder(
+    const DecoderOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, Decoder::Create(options));
+  return decoder;
+}
+
+absl::StatusOr<std::unique_ptr<BatchRunner>> Share(
+    const DecoderOptions& options) {
+  static SharedRunner& shared = *new SharedRunner(&MakeDecoder, kTokens);
+  return shared.Create(options);
+}
+
+[[maybe_unused]] const bool kRegistered = RegisterRunner(&Share);
+
+}  // namespace
+}  // namespace interleave::sim
