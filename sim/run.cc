@@ -255,7 +255,7 @@ absl::StatusOr<DecoderOptions> DecoderOptionsOf(
 // Settles the number of blocks too, where the kernels run.
 absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(
     const scheduler::Policy& policy, std::unique_ptr<CostModel> cost,
-    const HostOverhead& overhead, Setup& setup) {
+    const HostOverhead& overhead, const RunOptions& run, Setup& setup) {
   if (!RunsKernels(setup.config)) {
     return std::make_unique<CostModelExecutor>(std::move(cost), overhead);
   }
@@ -268,6 +268,7 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(
   KernelExecutor::Options options;
   options.max_tokens = decoder.max_num_batched_tokens;
   options.predict = setup.config.executor() == SimulationConfig::BOTH;
+  options.on_done = run.on_tokens;
   return std::make_unique<KernelExecutor>(std::move(runner), std::move(cost),
                                           overhead, std::move(options));
 }
@@ -332,8 +333,9 @@ absl::StatusOr<RunResult> RunSimulation(const SimulationConfig& config,
                    MakeWorkload(setup.config, &result.notices));
 
   const CostModel& cost_view = *cost;
-  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                   MakeExecutor(*policy, std::move(cost), overhead, setup));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Executor> executor,
+      MakeExecutor(*policy, std::move(cost), overhead, options, setup));
   ASSIGN_OR_RETURN(
       std::unique_ptr<Replica> replica,
       Replica::Create(ReplicaOptions(setup.config), std::move(policy),

@@ -7,10 +7,13 @@
 #ifndef SIM_RUN_H_
 #define SIM_RUN_H_
 
+#include <cstdint>
 #include <functional>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "sim/config/simulation.pb.h"
+#include "sim/kernel_executor/kernel_executor.h"
 #include "sim/metrics/metrics.h"
 #include "sim/run_result.h"
 
@@ -22,6 +25,9 @@ struct RunOptions {
   // Called now and then with the share of the requests that have arrived, -1
   // when nobody knows how many will.  Return false to stop the run.
   std::function<bool(double share)> progress;
+  // Where kernels run: is given the number of each request that ends, and the
+  // tokens it generated.
+  std::function<void(int64_t, absl::Span<const GeneratedToken>)> on_tokens;
 };
 
 // Runs to the end.  The policy must be linked in.  Different runs may go on in

@@ -101,11 +101,12 @@ void KernelExecutor::AppendTokens(const Work& work) {
   request.tokens().Read(work.cached_tokens, fresh);
   for (int32_t& token : fresh) token %= runner_->vocab_size();
   if (end <= prompt) return;
-  const std::vector<int32_t>& generated = generated_[request.id()];
+  const std::vector<GeneratedToken>& generated = generated_[request.id()];
   const int32_t first = std::max(work.cached_tokens - prompt, 0);
   DCHECK(end - prompt <= static_cast<int32_t>(generated.size()));
-  tokens_.insert(tokens_.end(), generated.begin() + first,
-                 generated.begin() + (end - prompt));
+  for (int32_t i = first; i < end - prompt; ++i) {
+    tokens_.push_back(generated[static_cast<size_t>(i)].token);
+  }
 }
 
 absl::Status KernelExecutor::RunPacked(SimDuration& device) {
@@ -114,13 +115,15 @@ absl::Status KernelExecutor::RunPacked(SimDuration& device) {
   batch.tokens = tokens_;
   ASSIGN_OR_RETURN(const DecoderTiming timing, runner_->Run(batch, &output_));
   device += timing.device;
-  if (output_.tokens.size() != sampling_.size()) {
+  if (output_.tokens.size() != sampling_.size() ||
+      output_.logit_gaps.size() != sampling_.size()) {
     return absl::InternalError(
         absl::StrCat("the runner sampled ", output_.tokens.size(),
                      " tokens for ", sampling_.size(), " sequences"));
   }
   for (size_t i = 0; i < sampling_.size(); ++i) {
-    generated_[sampling_[i]->id()].push_back(output_.tokens[i]);
+    generated_[sampling_[i]->id()].push_back(
+        {output_.tokens[i], output_.logit_gaps[i]});
   }
   return absl::OkStatus();
 }
@@ -144,7 +147,7 @@ void KernelExecutor::FillPrediction(const BatchShape& shape,
 void KernelExecutor::OnRequestDone(const Request& request) {
   const auto generated = generated_.find(request.id());
   if (generated == generated_.end()) return;
-  if (options_.on_done) options_.on_done(request, generated->second);
+  if (options_.on_done) options_.on_done(request.id(), generated->second);
   generated_.erase(generated);
 }
 

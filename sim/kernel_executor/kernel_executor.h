@@ -33,6 +33,15 @@
 
 namespace interleave::sim {
 
+// A sampled token, and by how much its logit passes the next best one's.
+struct GeneratedToken {
+  int32_t token = 0;
+  float logit_gap = 0;
+
+  friend bool operator==(const GeneratedToken&,
+                         const GeneratedToken&) = default;
+};
+
 class KernelExecutor final : public Executor {
  public:
   struct Options {
@@ -41,9 +50,9 @@ class KernelExecutor final : public Executor {
     // Whether each iteration's predicted time is reported beside its measured
     // one; zero is reported elsewhere.
     bool predict = false;
-    // Given each request that ends, with the tokens it generated. May be null.
-    std::function<void(const scheduler::Request&, absl::Span<const int32_t>)>
-        on_done;
+    // Given the number of each request that ends, and the tokens it generated.
+    // May be null.
+    std::function<void(int64_t, absl::Span<const GeneratedToken>)> on_done;
   };
 
   // The cost model and the host's overhead answer what a policy asks before a
@@ -97,7 +106,7 @@ class KernelExecutor final : public Executor {
 
   std::optional<std::chrono::steady_clock::time_point> last_end_;
   // By request.
-  absl::flat_hash_map<int64_t, std::vector<int32_t>> generated_;
+  absl::flat_hash_map<int64_t, std::vector<GeneratedToken>> generated_;
   // Of the iteration being run; kept for their memory.
   std::vector<Work> work_;
   std::vector<DecoderSequence> sequences_;

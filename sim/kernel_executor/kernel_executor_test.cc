@@ -122,9 +122,12 @@ std::unique_ptr<KernelRun> RunKernels(const KernelSetup& setup,
   KernelExecutor::Options options;
   options.max_tokens = setup.max_tokens;
   options.predict = setup.predict;
-  options.on_done = [&](const scheduler::Request& request,
-                        absl::Span<const int32_t> tokens) {
-    run->tokens[request.id()].assign(tokens.begin(), tokens.end());
+  options.on_done = [&](int64_t request,
+                        absl::Span<const GeneratedToken> tokens) {
+    for (const GeneratedToken& token : tokens) {
+      EXPECT_EQ(token.logit_gap, 1);
+      run->tokens[request].push_back(token.token);
+    }
   };
   auto executor = std::make_unique<KernelExecutor>(
       std::make_unique<FakeRunner>(&run->batch_sizes),

@@ -1,5 +1,6 @@
 // Runs a simulation and writes what it gives: requests.csv, iterations.csv,
-// summary.json, summary.csv and config.textproto.
+// summary.json, summary.csv and config.textproto; where kernels run, tokens.csv
+// with what each request generated.
 
 #ifndef SIM_OUTPUT_RUN_OUTPUT_H_
 #define SIM_OUTPUT_RUN_OUTPUT_H_
