@@ -1,9 +1,6 @@
 #include "tools/simulate_main.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -11,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -26,52 +24,17 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::string Read(const fs::path& path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 size_t CountLines(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-// Lets no file of the process grow past so many bytes, as a full disk would.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    old_handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &old_);
-    rlimit limit = old_;
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &old_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  rlimit old_;
-  void (*old_handler_)(int);
-};
-
-class SimulateMainTest : public ::testing::Test {
+class SimulateMainTest : public TempFolderTest {
  protected:
   struct Outcome {
     int status = -1;
     std::string out;
     std::string err;
   };
-
-  void SetUp() override {
-    root_ = fs::path(::testing::TempDir()) /
-            ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
 
   Outcome Simulate(const std::vector<std::string>& args) {
     std::ostringstream out;
@@ -96,35 +59,25 @@ class SimulateMainTest : public ::testing::Test {
   // Exit status 2, a message that says all of `parts`, and nothing written.
   void ExpectRefused(const std::vector<std::string>& args,
                      const std::vector<std::string>& parts) {
-    const std::vector<std::string> before = Names(root_);
+    const std::vector<std::string> before = NamesIn(root_);
     const Outcome outcome = Simulate(args);
     EXPECT_EQ(outcome.status, 2) << outcome.err;
     for (const std::string& part : parts) {
       EXPECT_THAT(outcome.err, HasSubstr(part));
     }
     EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(Names(root_), before);
+    EXPECT_EQ(NamesIn(root_), before);
   }
 
-  std::string Path(const std::string& name) { return (root_ / name).string(); }
   std::string Trace(const std::string& text) {
     std::ofstream(Path("trace.csv"), std::ios::binary) << text;
     return "--workload=" + Path("trace.csv");
   }
   std::string Out() { return "--out=" + Path("out"); }
-  static std::vector<std::string> Names(const fs::path& folder) {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
   nlohmann::json Summary(const std::string& folder) {
-    return nlohmann::json::parse(Read(Path(folder + "/summary.json")));
+    return nlohmann::json::parse(ReadWholeFile(Path(folder + "/summary.json")));
   }
 
-  fs::path root_;
   std::function<bool()> interrupted_;
 };
 
@@ -139,14 +92,14 @@ TEST_F(SimulateMainTest, WritesAWholeFolder) {
                                  HasSubstr("KV memory of llama3.1_8b on h200"),
                                  HasSubstr("Results are in ")));
   EXPECT_EQ(outcome.err, "");
-  EXPECT_THAT(Names(root_), ElementsAre("out"));
-  EXPECT_THAT(Names(root_ / "out"),
+  EXPECT_THAT(NamesIn(root_), ElementsAre("out"));
+  EXPECT_THAT(NamesIn(root_ / "out"),
               ElementsAre("config.textproto", "iterations.csv", "requests.csv",
                           "summary.csv", "summary.json"));
   const nlohmann::json summary = Summary("out");
   EXPECT_EQ(summary["requests"]["completed"], 40);
-  EXPECT_EQ(CountLines(Read(Path("out/requests.csv"))), 41);
-  EXPECT_EQ(CountLines(Read(Path("out/iterations.csv"))),
+  EXPECT_EQ(CountLines(ReadWholeFile(Path("out/requests.csv"))), 41);
+  EXPECT_EQ(CountLines(ReadWholeFile(Path("out/iterations.csv"))),
             summary["iterations"].get<size_t>() + 1);
   EXPECT_GT(summary["ttft_ms"]["p50"], 0);
   EXPECT_GE(summary["kv_blocks"]["total"], summary["kv_blocks"]["peak"]);
@@ -157,7 +110,9 @@ TEST_F(SimulateMainTest, TwoRunsWriteTheSame) {
   ASSERT_EQ(SimulateSmall({"--out=" + Path("b")}).status, 0);
   for (const char* name :
        {"config.textproto", "iterations.csv", "requests.csv", "summary.csv"}) {
-    EXPECT_EQ(Read(root_ / "a" / name), Read(root_ / "b" / name)) << name;
+    EXPECT_EQ(ReadWholeFile(root_ / "a" / name),
+              ReadWholeFile(root_ / "b" / name))
+        << name;
   }
   nlohmann::json a = Summary("a");
   nlohmann::json b = Summary("b");
@@ -165,7 +120,8 @@ TEST_F(SimulateMainTest, TwoRunsWriteTheSame) {
   b.erase("simulator");
   EXPECT_EQ(a.dump(), b.dump());
   ASSERT_EQ(SimulateSmall({"--seed=2", "--out=" + Path("c")}).status, 0);
-  EXPECT_NE(Read(Path("a/requests.csv")), Read(Path("c/requests.csv")));
+  EXPECT_NE(ReadWholeFile(Path("a/requests.csv")),
+            ReadWholeFile(Path("c/requests.csv")));
 }
 
 TEST_F(SimulateMainTest, TheConfigurationFedBackGivesTheSameRun) {
@@ -178,7 +134,9 @@ TEST_F(SimulateMainTest, TheConfigurationFedBackGivesTheSameRun) {
   ASSERT_EQ(again.status, 0) << again.err;
   for (const char* name :
        {"config.textproto", "iterations.csv", "requests.csv", "summary.csv"}) {
-    EXPECT_EQ(Read(root_ / "a" / name), Read(root_ / "b" / name)) << name;
+    EXPECT_EQ(ReadWholeFile(root_ / "a" / name),
+              ReadWholeFile(root_ / "b" / name))
+        << name;
   }
   EXPECT_EQ(Summary("a")["fingerprint"], Summary("b")["fingerprint"]);
 }
@@ -188,17 +146,20 @@ TEST_F(SimulateMainTest, SteppedRunsAgreeWithFastOnes) {
   ASSERT_EQ(
       SimulateSmall({"--set=fast_forward=false", "--out=" + Path("b")}).status,
       0);
-  EXPECT_EQ(Read(Path("a/iterations.csv")), Read(Path("b/iterations.csv")));
-  EXPECT_EQ(Read(Path("a/requests.csv")), Read(Path("b/requests.csv")));
+  EXPECT_EQ(ReadWholeFile(Path("a/iterations.csv")),
+            ReadWholeFile(Path("b/iterations.csv")));
+  EXPECT_EQ(ReadWholeFile(Path("a/requests.csv")),
+            ReadWholeFile(Path("b/requests.csv")));
 }
 
 TEST_F(SimulateMainTest, SeveralSeeds) {
   const Outcome outcome = SimulateSmall({"--seeds=3", Out()});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("Means over 3 seeds"));
-  EXPECT_THAT(Names(root_ / "out"), ElementsAre("config.textproto", "seeds",
-                                                "summary.csv", "summary.json"));
-  EXPECT_THAT(Names(root_ / "out/seeds"), ElementsAre("1", "2", "3"));
+  EXPECT_THAT(
+      NamesIn(root_ / "out"),
+      ElementsAre("config.textproto", "seeds", "summary.csv", "summary.json"));
+  EXPECT_THAT(NamesIn(root_ / "out/seeds"), ElementsAre("1", "2", "3"));
   const nlohmann::json all = Summary("out");
   double sum = 0;
   for (const char* seed : {"1", "2", "3"}) {
@@ -209,8 +170,8 @@ TEST_F(SimulateMainTest, SeveralSeeds) {
   EXPECT_GT(all["confidence_95"]["ttft_ms"]["mean"], 0);
   // Seed 2 of three is seed 2 alone.
   ASSERT_EQ(SimulateSmall({"--seed=2", "--out=" + Path("two")}).status, 0);
-  EXPECT_EQ(Read(Path("out/seeds/2/requests.csv")),
-            Read(Path("two/requests.csv")));
+  EXPECT_EQ(ReadWholeFile(Path("out/seeds/2/requests.csv")),
+            ReadWholeFile(Path("two/requests.csv")));
 }
 
 TEST_F(SimulateMainTest, SaysWhereSeedsChangeNothing) {
@@ -290,7 +251,7 @@ TEST_F(SimulateMainTest, RejectsRequestsThatNeverFitAndGoesOn) {
   const nlohmann::json requests = Summary("out")["requests"];
   EXPECT_EQ(requests["rejections"]["exceeds_max_model_len"], 1);
   EXPECT_EQ(requests["rejections"]["exceeds_kv_cache"], 1);
-  EXPECT_THAT(Read(Path("out/requests.csv")),
+  EXPECT_THAT(ReadWholeFile(Path("out/requests.csv")),
               HasSubstr("1,rejected,0,0,10000000,2,1.000000000,"));
 }
 
@@ -360,10 +321,10 @@ TEST_F(SimulateMainTest, RefusesAnOutputFolderThatIsInUse) {
   std::ofstream(Path("out/notes.txt")) << "mine";
   ExpectRefused({"--workload=poisson", "--rate=5", Out()},
                 {"not empty", "--overwrite"});
-  EXPECT_THAT(Names(root_ / "out"), ElementsAre("notes.txt"));
+  EXPECT_THAT(NamesIn(root_ / "out"), ElementsAre("notes.txt"));
   const Outcome outcome = SimulateSmall({Out(), "--overwrite"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(Read(Path("out/notes.txt")), "mine");
+  EXPECT_EQ(ReadWholeFile(Path("out/notes.txt")), "mine");
   EXPECT_TRUE(fs::exists(root_ / "out/summary.json"));
 }
 
@@ -376,14 +337,14 @@ TEST_F(SimulateMainTest, AFullDiskLeavesNothing) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("out/requests.csv: cannot be written"));
   EXPECT_EQ(outcome.out, "");
-  EXPECT_THAT(Names(root_), IsEmpty());
+  EXPECT_THAT(NamesIn(root_), IsEmpty());
 }
 
 TEST_F(SimulateMainTest, AnInterruptLeavesNothing) {
   interrupted_ = [] { return true; };
   const Outcome outcome = SimulateSmall({Out(), "--seeds=2"});
   EXPECT_EQ(outcome.status, 130);
-  EXPECT_THAT(Names(root_), IsEmpty());
+  EXPECT_THAT(NamesIn(root_), IsEmpty());
 }
 
 TEST_F(SimulateMainTest, TheErrorIsThatOfTheSeedThatFailed) {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/file_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -22,28 +22,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Read(const fs::path& path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-class MixingMainTest : public ::testing::Test {
+class MixingMainTest : public TempFolderTest {
  protected:
   struct Outcome {
     int status = -1;
     std::string out;
     std::string err;
   };
-
-  void SetUp() override {
-    root_ = fs::path(::testing::TempDir()) /
-            ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
 
   Outcome Mix(std::vector<std::string> args) {
     std::ostringstream out;
@@ -66,17 +51,7 @@ class MixingMainTest : public ::testing::Test {
     }
     return Mix(args);
   }
-  std::string Path(const std::string& name) { return (root_ / name).string(); }
-  static std::vector<std::string> Names(const fs::path& folder) {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
 
-  fs::path root_;
   std::function<bool()> interrupted_;
 };
 
@@ -86,14 +61,14 @@ TEST_F(MixingMainTest, WritesTableAndRuns) {
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("4 requests/s"), HasSubstr("16 requests/s"),
                     HasSubstr("6 simulations of"), HasSubstr(Path("out"))));
-  EXPECT_THAT(Names(root_ / "out"),
+  EXPECT_THAT(NamesIn(root_ / "out"),
               ElementsAre("results.csv", "runs", "table.txt"));
-  EXPECT_THAT(Names(root_ / "out/runs/rate_16"),
+  EXPECT_THAT(NamesIn(root_ / "out/runs/rate_16"),
               ElementsAre("orca", "stall_free", "stall_free_2"));
-  EXPECT_THAT(Names(root_ / "out/runs/rate_4/orca"),
+  EXPECT_THAT(NamesIn(root_ / "out/runs/rate_4/orca"),
               ElementsAre("config.textproto", "requests.csv", "summary.csv",
                           "summary.json"));
-  const std::string csv = Read(root_ / "out/results.csv");
+  const std::string csv = ReadWholeFile(root_ / "out/results.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);
   EXPECT_THAT(csv, HasSubstr("\n4,orca,"));
   EXPECT_THAT(csv, HasSubstr("\n16,stall_free{chunk_tokens: 256},"));
@@ -102,8 +77,9 @@ TEST_F(MixingMainTest, WritesTableAndRuns) {
     EXPECT_THAT(csv, ::testing::ContainsRegex(std::string("\n") + rate +
                                               ",[^\n]*,1\n"));
   }
-  EXPECT_EQ(outcome.out.substr(0, Read(root_ / "out/table.txt").size()),
-            Read(root_ / "out/table.txt"));
+  EXPECT_EQ(
+      outcome.out.substr(0, ReadWholeFile(root_ / "out/table.txt").size()),
+      ReadWholeFile(root_ / "out/table.txt"));
 }
 
 TEST_F(MixingMainTest, ThreadsChangeNothing) {
@@ -112,7 +88,9 @@ TEST_F(MixingMainTest, ThreadsChangeNothing) {
   for (const char* name :
        {"results.csv", "table.txt", "runs/rate_16/orca/requests.csv",
         "runs/rate_4/stall_free_2/summary.csv"}) {
-    EXPECT_EQ(Read(root_ / "a" / name), Read(root_ / "b" / name)) << name;
+    EXPECT_EQ(ReadWholeFile(root_ / "a" / name),
+              ReadWholeFile(root_ / "b" / name))
+        << name;
   }
 }
 
@@ -134,7 +112,7 @@ TEST_F(MixingMainTest, RefusesBadFlags) {
     EXPECT_EQ(outcome.status, 2) << flag;
     EXPECT_THAT(outcome.err, HasSubstr(message));
     EXPECT_EQ(outcome.out, "");
-    EXPECT_THAT(Names(root_), IsEmpty()) << flag;
+    EXPECT_THAT(NamesIn(root_), IsEmpty()) << flag;
   }
 }
 
@@ -149,7 +127,7 @@ TEST_F(MixingMainTest, RefusesAFolderInUseUnlessToldSo) {
 TEST_F(MixingMainTest, AnInterruptLeavesNothing) {
   interrupted_ = [] { return true; };
   EXPECT_EQ(MixSmall({"--out=" + Path("out")}).status, 130);
-  EXPECT_THAT(Names(root_), IsEmpty());
+  EXPECT_THAT(NamesIn(root_), IsEmpty());
 }
 
 TEST_F(MixingMainTest, Helps) {

@@ -1,19 +1,15 @@
 #include "sim/output/output_folder.h"
 
-#include <sys/resource.h>
-
-#include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_testing.h"
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,59 +24,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Read(const fs::path& path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 void Write(const fs::path& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-// Lets no file of the process grow past so many bytes, as a full disk would.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    old_handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &old_);
-    rlimit limit = old_;
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &old_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  rlimit old_;
-  void (*old_handler_)(int);
-};
-
-class OutputFolderTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    root_ = fs::path(::testing::TempDir()) /
-            ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  std::string Path(const std::string& name) { return (root_ / name).string(); }
-  std::vector<std::string> Names(const fs::path& folder) {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  fs::path root_;
-};
+using OutputFolderTest = TempFolderTest;
 
 TEST_F(OutputFolderTest, AppearsWholeOnCommit) {
   ASSERT_OK_AND_ASSIGN(auto folder, OutputFolder::Create(Path("a/out/"), {}));
@@ -90,9 +38,9 @@ TEST_F(OutputFolderTest, AppearsWholeOnCommit) {
   EXPECT_FALSE(fs::exists(Path("a/out")));
   ASSERT_OK(folder->Commit());
   EXPECT_EQ(folder->path(), fs::canonical(Path("a/out")).string());
-  EXPECT_THAT(Names(Path("a")), ElementsAre("out"));
-  EXPECT_EQ(Read(Path("a/out/summary.csv")), "x\n");
-  EXPECT_EQ(Read(Path("a/out/deep/rows")), "one\n");
+  EXPECT_THAT(NamesIn(Path("a")), ElementsAre("out"));
+  EXPECT_EQ(ReadWholeFile(Path("a/out/summary.csv")), "x\n");
+  EXPECT_EQ(ReadWholeFile(Path("a/out/deep/rows")), "one\n");
 }
 
 TEST_F(OutputFolderTest, LeavesNothingUnlessCommitted) {
@@ -100,7 +48,7 @@ TEST_F(OutputFolderTest, LeavesNothingUnlessCommitted) {
     ASSERT_OK_AND_ASSIGN(auto folder, OutputFolder::Create(Path("out"), {}));
     ASSERT_OK(folder->AddFile("rows.csv", "x\n"));
   }
-  EXPECT_THAT(Names(root_), IsEmpty());
+  EXPECT_THAT(NamesIn(root_), IsEmpty());
 }
 
 TEST_F(OutputFolderTest, TakesAnEmptyFolder) {
@@ -108,7 +56,7 @@ TEST_F(OutputFolderTest, TakesAnEmptyFolder) {
   ASSERT_OK_AND_ASSIGN(auto folder, OutputFolder::Create(Path("out"), {}));
   ASSERT_OK(folder->AddFile("rows.csv", "x\n"));
   ASSERT_OK(folder->Commit());
-  EXPECT_THAT(Names(Path("out")), ElementsAre("rows.csv"));
+  EXPECT_THAT(NamesIn(Path("out")), ElementsAre("rows.csv"));
 }
 
 TEST_F(OutputFolderTest, RefusesWhatIsThere) {
@@ -126,7 +74,7 @@ TEST_F(OutputFolderTest, RefusesWhatIsThere) {
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(OutputFolder::Create("/", {}),
               StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_EQ(Read(Path("out/notes.txt")), "mine");
+  EXPECT_EQ(ReadWholeFile(Path("out/notes.txt")), "mine");
 }
 
 TEST_F(OutputFolderTest, OverwriteReplacesOursAndKeepsTheRest) {
@@ -140,10 +88,10 @@ TEST_F(OutputFolderTest, OverwriteReplacesOursAndKeepsTheRest) {
                            {.overwrite = true, .replaceable = {"seeds"}}));
   ASSERT_OK(folder->AddFile("rows.csv", "new"));
   ASSERT_OK(folder->Commit());
-  EXPECT_THAT(Names(root_), ElementsAre("out"));
-  EXPECT_THAT(Names(Path("out")), ElementsAre("notes.txt", "rows.csv"));
-  EXPECT_EQ(Read(Path("out/notes.txt")), "mine");
-  EXPECT_EQ(Read(Path("out/rows.csv")), "new");
+  EXPECT_THAT(NamesIn(root_), ElementsAre("out"));
+  EXPECT_THAT(NamesIn(Path("out")), ElementsAre("notes.txt", "rows.csv"));
+  EXPECT_EQ(ReadWholeFile(Path("out/notes.txt")), "mine");
+  EXPECT_EQ(ReadWholeFile(Path("out/rows.csv")), "new");
 }
 
 TEST_F(OutputFolderTest, AFullDiskLeavesNothingAndKeepsTheOld) {
@@ -161,8 +109,8 @@ TEST_F(OutputFolderTest, AFullDiskLeavesNothingAndKeepsTheOld) {
                          AllOf(HasSubstr("out/rows.csv: cannot be written"),
                                HasSubstr("too large"))));
   }
-  EXPECT_THAT(Names(root_), ElementsAre("out"));
-  EXPECT_EQ(Read(Path("out/rows.csv")), "old");
+  EXPECT_THAT(NamesIn(root_), ElementsAre("out"));
+  EXPECT_EQ(ReadWholeFile(Path("out/rows.csv")), "old");
 }
 
 TEST(OutputFileTest, ReportsAFullDevice) {
