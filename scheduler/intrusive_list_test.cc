@@ -12,7 +12,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 struct Item {
-  int value = 0;
+  explicit Item(int v) : value(v) {}
+  int value;
   ListLink<Item> link;
 };
 using List = IntrusiveList<Item, &Item::link>;
@@ -24,7 +25,7 @@ std::vector<int> Values(const List& list) {
 }
 
 TEST(IntrusiveListTest, KeepsOrder) {
-  Item items[4] = {{0}, {1}, {2}, {3}};
+  Item items[4] = {Item(0), Item(1), Item(2), Item(3)};
   List list;
   EXPECT_TRUE(list.empty());
   list.PushBack(items[1]);
@@ -40,7 +41,7 @@ TEST(IntrusiveListTest, KeepsOrder) {
 }
 
 TEST(IntrusiveListTest, RemovesAnywhere) {
-  Item items[3] = {{0}, {1}, {2}};
+  Item items[3] = {Item(0), Item(1), Item(2)};
   List list;
   for (Item& item : items) list.PushBack(item);
   list.Remove(items[1]);
