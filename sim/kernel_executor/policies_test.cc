@@ -1,6 +1,11 @@
 // Whole runs on a GPU, of a tiny model: what a request generates does not
-// depend on the policy, chunks, preemptions and recomputation included.
+// depend on the policy. Batches do not matter to the last bit; but how a prompt
+// is cut, and whether tokens are computed anew, decides which kernel computes a
+// token, and rounding then turns round a choice between two logits that are as
+// good as equal. What follows such a choice is another text.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <map>
@@ -25,7 +30,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using Tokens = std::map<int64_t, std::vector<int32_t>>;
+using Tokens = std::map<int64_t, std::vector<GeneratedToken>>;
+
+// Logits have a deviation of about 1; bf16 leaves errors of about 0.01 in them.
+constexpr float kRoundingGap = 0.05f;
 
 std::string TinyModel() {
   const std::string path = ::testing::TempDir() + "/tiny.textproto";
@@ -73,12 +81,27 @@ absl::StatusOr<Tokens> RunTiny(const SimulationConfig& config,
   RunOptions options;
   options.on_tokens = [&](int64_t request,
                           absl::Span<const GeneratedToken> generated) {
-    for (const GeneratedToken& each : generated) {
-      tokens[request].push_back(each.token);
-    }
+    tokens[request].assign(generated.begin(), generated.end());
   };
   ASSIGN_OR_RETURN(*result, RunSimulation(config, options));
   return tokens;
+}
+
+// How many requests differ; that they first do so where rounding may decide.
+int CountDifferent(const Tokens& actual, const Tokens& expected) {
+  int different = 0;
+  for (const auto& [request, tokens] : actual) {
+    const std::vector<GeneratedToken>& others = expected.at(request);
+    EXPECT_EQ(tokens.size(), others.size()) << request;
+    for (size_t i = 0; i < std::min(tokens.size(), others.size()); ++i) {
+      if (tokens[i].token == others[i].token) continue;
+      EXPECT_LT(tokens[i].logit_gap, kRoundingGap) << request << ", " << i;
+      EXPECT_LT(others[i].logit_gap, kRoundingGap) << request << ", " << i;
+      ++different;
+      break;
+    }
+  }
+  return different;
 }
 
 TEST(PoliciesTest, EveryPolicyGeneratesTheSameTokens) {
@@ -99,10 +122,10 @@ TEST(PoliciesTest, EveryPolicyGeneratesTheSameTokens) {
     ASSERT_OK_AND_ASSIGN(const Tokens tokens,
                          RunTiny(TinyConfig(policy), &result));
     EXPECT_EQ(result.metrics.completed(), 40);
-    EXPECT_EQ(tokens.size(), 40u);
+    ASSERT_EQ(tokens.size(), 40u);
     preemptions += result.metrics.preemptions();
     if (first.empty()) first = tokens;
-    EXPECT_EQ(tokens, first);
+    EXPECT_LE(CountDifferent(tokens, first), 4);
   }
   EXPECT_GT(preemptions, 0);
 }
