@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
 #include "scheduler/limits.h"
