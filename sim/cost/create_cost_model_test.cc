@@ -1,10 +1,13 @@
 #include "sim/cost/create_cost_model.h"
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "base/sim_time.h"
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sim/cost/batch_shape.h"
 
 namespace interleave::sim {
 namespace {
@@ -25,6 +28,32 @@ TEST(CreateCostModelTest, UnknownNames) {
   config.set_device("tpu");
   EXPECT_THAT(CreateCostModel(config),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("h200")));
+}
+
+// Of the times that an H200 took, a rough idea: weights and cache bound a
+// decode iteration from below, the arithmetic of 2,048 tokens a prefill.
+TEST(CreateCostModelTest, ShippedProfile) {
+  CostModelConfig config;
+  config.mutable_profile()->set_name("h200_llama3.1_8b");
+  ASSERT_OK_AND_ASSIGN(const auto cost, CreateCostModel(config));
+  BatchShape shape;
+  shape.decode.count = 64;
+  shape.decode.kv_tokens = 64 * 2048;
+  const double decode_ms = cost->IterationTime(shape).millis();
+  EXPECT_GT(decode_ms, 7.5);
+  EXPECT_LT(decode_ms, 12.0);
+  const std::vector<PrefillChunk> prefill = {{2048, 0}};
+  BatchShape prompt;
+  prompt.prefill = prefill;
+  prompt.prefill_tokens = 2048;
+  const double prefill_ms = cost->IterationTime(prompt).millis();
+  EXPECT_GT(prefill_ms, 40.0);
+  EXPECT_LT(prefill_ms, 55.0);
+  EXPECT_EQ(cost->stats().outside_grid, 0);
+  config.set_device("h100_sxm");
+  EXPECT_THAT(CreateCostModel(config),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("device_name h200")));
 }
 
 TEST(CreateCostModelTest, TablesWantADirectory) {

@@ -1,5 +1,6 @@
 #include "sim/cost/shipped_profiles.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -8,6 +9,9 @@
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sim/cost/cost.pb.h"
+#include "sim/cost/profile_tables.h"
+#include "sim/cost/specs.h"
 
 namespace interleave::sim {
 namespace {
@@ -42,6 +46,36 @@ TEST(LoadProfileTest, OneOfNameAndDirectory) {
   options.set_directory("/tables");
   EXPECT_THAT(LoadProfile(options), StatusIs(absl::StatusCode::kInvalidArgument,
                                              HasSubstr("both given")));
+}
+
+TEST(ShippedProfilesTest, H200) {
+  EXPECT_TRUE(IsShippedProfile("h200_llama3.1_8b"));
+  EXPECT_FALSE(IsShippedProfile("h200"));
+  EXPECT_EQ(ShippedProfileFor("llama3.1_8b", "h200"), "h200_llama3.1_8b");
+  EXPECT_EQ(ShippedProfileFor("llama3.1_8b", "a100_80gb"), "");
+  bool listed = false;
+  for (const NamedSpec& profile : ListProfiles()) {
+    if (profile.name != "h200_llama3.1_8b") continue;
+    listed = true;
+    EXPECT_THAT(profile.description, HasSubstr("llama3.1_8b, NVIDIA H200"));
+  }
+  EXPECT_TRUE(listed);
+}
+
+// Every shipped profile can be read whole, and says what it holds for.
+TEST(ShippedProfilesTest, AllLoad) {
+  for (const NamedSpec& profile : ListProfiles()) {
+    ProfileOptions options;
+    options.set_name(profile.name);
+    ASSERT_OK_AND_ASSIGN(const ProfileTables tables, LoadProfile(options));
+    EXPECT_FALSE(tables.layers.empty()) << profile.name;
+    EXPECT_TRUE(tables.host.has_value()) << profile.name;
+    EXPECT_FALSE(tables.attention.mixed.empty()) << profile.name;
+    EXPECT_FALSE(tables.attention.mixed.has_extended()) << profile.name;
+    EXPECT_FALSE(tables.attention.decode.has_extended()) << profile.name;
+    EXPECT_OK(LookupModel(tables.meta.at("model_name")));
+    EXPECT_OK(LookupDevice(tables.meta.at("device_name")));
+  }
 }
 
 TEST(SettleHostOverheadTest, TakesTheProfilesUnlessThereIsOne) {

@@ -55,6 +55,21 @@ class MixingMainTest : public TempFolderTest {
   std::function<bool()> interrupted_;
 };
 
+TEST_F(MixingMainTest, TakesTheShippedProfileOfTheModelAndCard) {
+  const Outcome h200 = MixSmall({"--out=" + Path("h200")});
+  ASSERT_EQ(h200.status, 0) << h200.err;
+  EXPECT_THAT(h200.out, HasSubstr("profile of llama3.1_8b on NVIDIA H200"));
+  // Another card, or a choice of one's own, costs by that.
+  const Outcome a100 =
+      MixSmall({"--out=" + Path("a100"), "--set=cost.device=a100_80gb"});
+  ASSERT_EQ(a100.status, 0) << a100.err;
+  EXPECT_THAT(a100.out, HasSubstr("roofline of llama3.1_8b"));
+  const Outcome roofline = MixSmall(
+      {"--out=" + Path("roofline"), "--set=cost.roofline.constant_us=1"});
+  ASSERT_EQ(roofline.status, 0) << roofline.err;
+  EXPECT_THAT(roofline.out, HasSubstr("roofline of llama3.1_8b"));
+}
+
 TEST_F(MixingMainTest, WritesTableAndRuns) {
   const Outcome outcome = MixSmall({"--out=" + Path("out")});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
