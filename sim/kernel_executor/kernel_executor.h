@@ -5,8 +5,8 @@
 // that equal prefixes have equal tokens; a generated token is what the runner
 // sampled, is kept on the host and fed back in the next iteration, and again
 // when a preempted request is computed anew. Nothing can be foreseen, so the
-// replica must not fast-forward. An iteration with more tokens than
-// the runner takes at once is run in parts, one after the other.
+// replica must not fast-forward. An iteration with more tokens than the runner
+// takes at once is run in parts, one after the other.
 
 #ifndef SIM_KERNEL_EXECUTOR_KERNEL_EXECUTOR_H_
 #define SIM_KERNEL_EXECUTOR_KERNEL_EXECUTOR_H_
