@@ -133,7 +133,8 @@ EngineLimits LimitsOf(const Request& request) {
   limits.max_model_len = static_cast<int32_t>(
       std::max(std::max(request.max_chunk, request.max_mixed_chunk) +
                    request.max_context,
-               request.max_kv + 1));
+               // Some of the decodes are longer than their mean.
+               4 * request.max_kv + 1));
   return limits;
 }
 

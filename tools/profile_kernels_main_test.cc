@@ -94,7 +94,7 @@ TEST_F(ProfileKernelsTest, WritesTablesThatPredictTheCard) {
   ASSERT_EQ(Run({"--out=" + profile}), 0) << err_.str();
   EXPECT_EQ(limits_.max_num_seqs, 24);
   EXPECT_EQ(limits_.max_num_batched_tokens, 272);
-  EXPECT_EQ(limits_.max_model_len, 1025);
+  EXPECT_EQ(limits_.max_model_len, 4097);
   ASSERT_OK_AND_ASSIGN(const sim::ProfileTables tables,
                        sim::ReadProfileTables(profile));
   EXPECT_EQ(tables.meta.at("model_name"), "llama3.1_8b");

@@ -1,10 +1,7 @@
 #include "sim/profiling/profile_files.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,9 +9,6 @@
 
 namespace interleave::sim {
 namespace {
-
-constexpr double kSkewRates[] = {0.05, 0.1, 0.2, 0.4};
-constexpr double kLongest[] = {1024, 2048, 4096, 8192, 16384};
 
 std::string Line(absl::string_view name, double size, double us) {
   return absl::StrFormat("%s,%.0f,%.3f\n", name, size, us);
@@ -64,54 +58,12 @@ std::string AttentionCsv(const ProfileData& data) {
   return text;
 }
 
-// The smallest bound that holds `value`; the number of bounds where none does.
-size_t Bin(absl::Span<const double> bounds, double value) {
-  return static_cast<size_t>(
-      std::lower_bound(bounds.begin(), bounds.end(), value) - bounds.begin());
-}
-
-std::string SkewRateLabel(size_t bin) {
-  constexpr size_t kBins = std::size(kSkewRates);
-  return bin < kBins
-             ? absl::StrFormat("sr<=%.0f%%", 100 * kSkewRates[bin])
-             : absl::StrFormat("sr>%.0f%%", 100 * kSkewRates[kBins - 1]);
-}
-
-std::string LongestLabel(size_t bin) {
-  constexpr size_t kBins = std::size(kLongest);
-  return bin < kBins ? absl::StrFormat("kvB<=%.0fk", kLongest[bin] / 1024)
-                     : absl::StrFormat("kvB>%.0fk", kLongest[kBins - 1] / 1024);
-}
-
-std::string SkewFitCsv(const ProfileData& data) {
-  struct Mean {
-    double sum = 0;
-    int count = 0;
-  };
-  // By sequences, bin of skew rate and bin of the longest.
-  std::map<std::array<size_t, 3>, Mean> means;
-  for (const SkewSample& sample : data.skew) {
-    Mean& mean = means[{static_cast<size_t>(sample.sequences),
-                        Bin(kSkewRates, sample.skew_rate),
-                        Bin(kLongest, sample.longest)}];
-    mean.sum += sample.alpha;
-    ++mean.count;
-  }
-  std::string text =
-      "pc,n_label,skew_rate_label,kv_big_label,kp_label,alpha,n_samples\n";
-  for (const auto& [key, mean] : means) {
-    absl::StrAppendFormat(&text, "0,n<=%d,%s,%s,kp=0,%.4f,%d\n", key[0],
-                          SkewRateLabel(key[1]), LongestLabel(key[2]),
-                          mean.sum / mean.count, mean.count);
-  }
-  return text;
-}
-
 std::string SkewCsv(const ProfileData& data) {
-  std::string text = "n,kv_mean,kv_big,skew_rate,t_skew_us,alpha\n";
+  std::string text = "n,kv_mean,kv_big,variation,t_us,deviation\n";
   for (const SkewSample& s : data.skew) {
     absl::StrAppendFormat(&text, "%.0f,%.1f,%.0f,%.4f,%.4f,%.4f\n", s.sequences,
-                          s.mean, s.longest, s.skew_rate, s.time_us, s.alpha);
+                          s.mean, s.longest, s.variation, s.time_us,
+                          s.deviation);
   }
   return text;
 }
@@ -125,10 +77,7 @@ std::map<std::string, std::string> ProfileFiles(
   files["dense.csv"] = DenseCsv(data, graph_sizes);
   files["per_sequence.csv"] = PerSequenceCsv(data);
   files["attention.csv"] = AttentionCsv(data);
-  if (!data.skew.empty()) {
-    files["skew_fit.csv"] = SkewFitCsv(data);
-    files["skew.csv"] = SkewCsv(data);
-  }
+  files["skew.csv"] = SkewCsv(data);
   files["layers.csv"] =
       "layer,per_layer,per_iteration,batches\n"
       "decode_iteration,0,1,decodes_alone\n"

@@ -16,8 +16,8 @@ namespace interleave::sim {
 // "gpu" and "NVIDIA H200".
 using ProfileMeta = std::vector<std::pair<std::string, std::string>>;
 
-// Texts by file name: dense.csv, per_sequence.csv, attention.csv, skew_fit.csv,
-// skew.csv, layers.csv, host_overhead.csv and meta.yaml.  A decode iteration
+// Texts by file name: dense.csv, per_sequence.csv, attention.csv, skew.csv,
+// layers.csv, host_overhead.csv and meta.yaml.  A decode iteration
 // costs what the next larger of `graph_sizes` costs, which becomes two points a
 // graph in dense.csv.
 std::map<std::string, std::string> ProfileFiles(

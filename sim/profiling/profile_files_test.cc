@@ -16,9 +16,7 @@ ProfileData Data() {
   data.prefill.values = {{{16, 0}, 3.25}, {{512, 0}, 40}};
   data.decode.values = {{{1, 16}, 5}, {{8, 16}, 6}};
   data.mixed.values = {{{16, 0, 1, 16}, 7.125}};
-  data.skew = {{8, 100, 400, 0.04, 9, 0.1},
-               {8, 120, 500, 0.04, 9, 0.3},
-               {8, 120, 20000, 0.5, 9, 0.05}};
+  data.skew = {{8, 100, 400, 0.5, 9, 0.1}, {8, 120, 120, 0, 9, -0.3}};
   data.host_constant_us = 31.257;
   data.host_per_sequence_us = 0.125;
   return data;
@@ -44,10 +42,10 @@ TEST(ProfileFilesTest, Text) {
             "16,0,0,0,3.2500\n"
             "512,0,0,0,40.0000\n"
             "16,0,1,16,7.1250\n");
-  EXPECT_EQ(files.at("skew_fit.csv"),
-            "pc,n_label,skew_rate_label,kv_big_label,kp_label,alpha,n_samples\n"
-            "0,n<=8,sr<=5%,kvB<=1k,kp=0,0.2000,2\n"
-            "0,n<=8,sr>40%,kvB>16k,kp=0,0.0500,1\n");
+  EXPECT_EQ(files.at("skew.csv"),
+            "n,kv_mean,kv_big,variation,t_us,deviation\n"
+            "8,100.0,400,0.5000,9.0000,0.1000\n"
+            "8,120.0,120,0.0000,9.0000,-0.3000\n");
   EXPECT_EQ(files.at("host_overhead.csv"),
             "constant_us,per_sequence_us\n31.26,0.1250\n");
   EXPECT_EQ(files.at("meta.yaml"), "gpu: a card\n");
@@ -61,7 +59,7 @@ TEST(ProfileFilesTest, CanBeReadBack) {
   EXPECT_EQ(tables.dense.at("iteration").At(128, &outside), 5000);
   EXPECT_EQ(tables.per_sequence.at("lm_head").At(64, &outside), 12.5);
   EXPECT_EQ(tables.attention.mixed.At({16, 0, 1, 16}, &outside), 7.125);
-  EXPECT_EQ(tables.skew.Alpha({0, 8, 0.01, 300, 0}), 0.2);
+  EXPECT_TRUE(tables.skew.empty());
   EXPECT_EQ(tables.layers.size(), 3u);
   EXPECT_EQ(tables.host->constant.nanos(), 31260);
 }

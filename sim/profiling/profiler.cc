@@ -28,8 +28,10 @@ constexpr int kVisitsOfLarge = 2;
 constexpr double kSmallTokens = 128;
 constexpr double kLargeTokens = 512;
 // Own batches between the measured ones: decodes, and a prompt.
-constexpr int32_t kPacingDecodes = 32;
-constexpr int32_t kPacingPrompt = 1024;
+constexpr int32_t kOwnDecodes = 32;
+constexpr int32_t kOwnPrompt = 1024;
+// Microseconds of large batches after which the clock has settled.
+constexpr double kRow = 100'000;
 // How far, in microseconds of large batches, their share may stray.
 constexpr double kStray = 10'000;
 // Up to which share of the budget each stage may refine.
@@ -81,13 +83,17 @@ int32_t Whole(double x) { return static_cast<int32_t>(std::lround(x)); }
 
 // The batches at places of the grids.
 MeasuredBatch DecodesAt(absl::Span<const double> at) {
-  return Decodes(Whole(at[0]), Whole(at[1]));
+  MeasuredBatch batch;
+  batch.decode_kv = TypicalLengths(Whole(at[0]), at[1]);
+  return batch;
 }
 MeasuredBatch PrefillAt(absl::Span<const double> at) {
   return Mixed({Whole(at[0]), Whole(at[1])}, 0, 0);
 }
 MeasuredBatch MixedAt(absl::Span<const double> at) {
-  return Mixed({Whole(at[0]), Whole(at[1])}, Whole(at[2]), Whole(at[3]));
+  MeasuredBatch batch = DecodesAt(at.subspan(2));
+  batch.chunks = {{Whole(at[0]), Whole(at[1])}};
+  return batch;
 }
 
 // How much of a batch's time is that of large ones, in [0, 1].
@@ -97,15 +103,13 @@ double LargeShare(const MeasuredBatch& batch) {
                     0.0, 1.0);
 }
 
+bool IsLarge(const MeasuredBatch& batch) { return LargeShare(batch) > 0.5; }
+
 // What measuring a batch takes, as a multiple of the batch: visits, and what
 // Pace adds to each.
 double CostOf(const MeasuredBatch& batch, double compute_share) {
-  const double large = LargeShare(batch);
-  const double visits = large > 0.5 ? kVisitsOfLarge : kVisits;
-  if (compute_share <= 0) return visits;
-  const double off = large - compute_share;
-  return visits *
-         (1 + (off > 0 ? off / compute_share : -off / (1 - compute_share)));
+  if (IsLarge(batch)) return kVisitsOfLarge;
+  return kVisits / (1 - compute_share);
 }
 
 // REQUIRES: not empty.
@@ -159,23 +163,35 @@ std::function<bool(int64_t)> Profiler::AffordableUntil(double share) {
 
 absl::StatusOr<BatchTime> Profiler::RunOnce(const MeasuredBatch& batch) {
   ASSIGN_OR_RETURN(const BatchTime time, timer_->Time(batch));
-  balance_us_ +=
-      time.device.micros() * (LargeShare(batch) - options_.compute_share);
+  const double us = time.device.micros();
+  balance_us_ += us * (LargeShare(batch) - options_.compute_share);
+  row_us_ = IsLarge(batch) ? row_us_ + us : 0;
   if (options_.progress && !options_.progress(std::min(1.0, UsedShare()))) {
     return absl::CancelledError("stopped");
   }
   return time;
 }
 
+MeasuredBatch Profiler::OwnPrompt() const {
+  return Mixed({std::min(kOwnPrompt, options_.max_chunk), 0}, 0, 0);
+}
+
+absl::Status Profiler::Heat() {
+  const MeasuredBatch prompt = OwnPrompt();
+  if (!IsLarge(prompt)) return absl::OkStatus();
+  while (row_us_ < kRow) RETURN_IF_ERROR(RunOnce(prompt).status());
+  return absl::OkStatus();
+}
+
 absl::Status Profiler::Pace() {
   if (options_.compute_share <= 0) return absl::OkStatus();
-  const int32_t kv = std::min(1024, options_.max_kv);
   const MeasuredBatch decodes =
-      Decodes(std::min(kPacingDecodes, options_.max_sequences), kv);
-  const MeasuredBatch prompt =
-      Mixed({std::min(kPacingPrompt, options_.max_chunk), 0}, 0, 0);
-  if (balance_us_ < -kStray && LargeShare(prompt) > options_.compute_share) {
-    RETURN_IF_ERROR(RunOnce(prompt).status());
+      Decodes(std::min(kOwnDecodes, options_.max_sequences),
+              std::min(1024, options_.max_kv));
+  // A row of large batches is left behind, however long it was.
+  balance_us_ = std::min(balance_us_, 2 * kStray);
+  if (balance_us_ < -kStray && IsLarge(OwnPrompt())) {
+    RETURN_IF_ERROR(RunOnce(OwnPrompt()).status());
   }
   if (balance_us_ <= kStray) return absl::OkStatus();
   // To any moment between two prompts.
@@ -192,20 +208,25 @@ absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
     std::vector<double> host_us;
   };
   std::vector<Samples> samples(batches.size());
-  for (int visit = 0; visit < kVisits; ++visit) {
-    for (size_t i = 0; i < batches.size(); ++i) {
-      const MeasuredBatch& batch = batches[i];
-      if (visit >= kVisitsOfLarge && LargeShare(batch) > 0.5) continue;
-      // An engine may capture a graph when it first sees a size.
-      const std::string size =
-          absl::StrCat(batch.decode_kv.size(), batch.skip_attention);
-      if (batch.chunks.empty() && warm_.insert(size).second) {
-        RETURN_IF_ERROR(RunOnce(batch).status());
+  const auto visit = [&](size_t i) -> absl::Status {
+    const MeasuredBatch& batch = batches[i];
+    // An engine may capture a graph when it first sees a size.
+    const std::string size =
+        absl::StrCat(batch.decode_kv.size(), batch.skip_attention);
+    if (batch.chunks.empty() && warm_.insert(size).second) {
+      RETURN_IF_ERROR(RunOnce(batch).status());
+    }
+    RETURN_IF_ERROR(IsLarge(batch) ? Heat() : Pace());
+    ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
+    samples[i].device_us.push_back(time.device.micros());
+    samples[i].host_us.push_back(time.host.micros());
+    return absl::OkStatus();
+  };
+  for (const bool large : {true, false}) {
+    for (int turn = 0; turn < (large ? kVisitsOfLarge : kVisits); ++turn) {
+      for (size_t i = 0; i < batches.size(); ++i) {
+        if (IsLarge(batches[i]) == large) RETURN_IF_ERROR(visit(i));
       }
-      RETURN_IF_ERROR(Pace());
-      ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
-      samples[i].device_us.push_back(time.device.micros());
-      samples[i].host_us.push_back(time.host.micros());
     }
   }
   for (size_t i = 0; i < batches.size(); ++i) {
@@ -522,18 +543,19 @@ absl::Status Profiler::MeasureMixed() {
 }
 
 absl::Status Profiler::MeasureSkew() {
-  StartStage("decodes of uneven lengths");
+  StartStage("decodes of other spreads");
   Rng rng = Rng(options_.seed).Fork("skew");
   std::vector<MeasuredBatch> batches;
   for (const double n :
-       Shares(options_.max_sequences, {1.0 / 128, 1.0 / 64, 1.0 / 32, 1.0 / 16,
-                                       0.125, 0.25, 0.375, 0.5, 0.75, 1})) {
+       Shares(options_.max_sequences, {1.0 / 32, 0.125, 0.25, 0.5, 0.75, 1})) {
     if (n < 2) continue;
-    for (const double sigma : {0.4, 0.7, 1.0}) {
-      for (const double share : {0.05, 0.1, 0.15, 0.25}) {
+    for (const double share : {0.05, 0.1, 0.25}) {
+      const double length = share * options_.max_kv;
+      batches.push_back(Decodes(Whole(n), Whole(length)));
+      for (const double sigma : {0.25, 0.8, 1.1}) {
         MeasuredBatch batch;
-        batch.decode_kv = UnevenLengths(rng, Whole(n), share * options_.max_kv,
-                                        sigma, options_.max_kv);
+        batch.decode_kv =
+            UnevenLengths(rng, Whole(n), length, sigma, options_.max_kv);
         batches.push_back(std::move(batch));
       }
     }
@@ -555,19 +577,14 @@ absl::Status Profiler::AddSkew(const Grid& decode, const MeasuredBatch& batch) {
   const double variance =
       static_cast<double>(group.kv_tokens_squared) / sample.sequences -
       sample.mean * sample.mean;
-  const double above = sample.longest - sample.mean;
-  if (above <= 0) return absl::OkStatus();
-  sample.skew_rate = variance / (variance + above * above);
+  sample.variation = std::sqrt(std::max(0.0, variance)) / sample.mean;
   ASSIGN_OR_RETURN(const double linear, DecodeLinearUs(sample.sequences));
   ASSIGN_OR_RETURN(const GridSample measured, Attention(batch, linear));
   sample.time_us = measured.value;
   bool outside = false;
-  const double at_mean = decode.At({sample.sequences, sample.mean}, &outside);
-  const double at_longest =
-      decode.At({sample.sequences, sample.longest}, &outside);
-  // Where length costs nothing, nor does its spread.
-  if (at_longest <= at_mean) return absl::OkStatus();
-  sample.alpha = (sample.time_us - at_mean) / (at_longest - at_mean);
+  const double table = decode.At({sample.sequences, sample.mean}, &outside);
+  if (table <= 0) return absl::OkStatus();
+  sample.deviation = sample.time_us / table - 1;
   data_.skew.push_back(sample);
   return absl::OkStatus();
 }

@@ -7,9 +7,9 @@
 //   decode_iteration  decodes without attention, by sequences: an engine pads
 //                them to the next captured graph and replays that
 //   attention    an iteration less the same without attention: one chunk by
-//                (chunk, context), decodes by (sequences, cached tokens), and
-//                both together by all four
-//   skew         what decodes of uneven lengths cost beside their mean
+//                (chunk, context), decodes by (sequences, mean of their cached
+//                tokens), and both together by all four
+//   skew         decodes of other spreads, held against that table
 //   host         the host's share: a constant and so much a sequence
 //
 // So the sum of the tables is a whole iteration again, launch gaps and all.
@@ -17,13 +17,16 @@
 // Every grid starts coarse and is refined where interpolation misses a probe by
 // more than `tolerance` of the iteration.
 //
-// A card that has just computed a long prompt is slower for some 50 ms, since
-// its clock follows its power: a decode iteration takes up to 15% longer on an
-// H200.  Engines mix the two, so that tables measured in either state alone
-// hold for none of their runs.  The profiler keeps the share of time in which
-// large batches are computed near that of a server under load, by prompts and
-// decodes of its own between what it times, and times each batch at several
-// moments: four, and two where the batch itself is large; the median counts.
+// Decodes have uneven lengths (TypicalLengths): those of one length fill the
+// card in whole rounds of tiles, or just miss it, which batches as they come do
+// not, and so are 5 to 25% of attention off.
+//
+// A card's clock follows its power.  On an H200 a batch of 512 tokens and more
+// takes 10 to 12% longer in a row of such batches than after 100 ms of decodes,
+// and a decode iteration 4% longer right after one than later.  So a batch is
+// timed in the state that a server under load has for it: large ones in a row,
+// twice each; small ones four times, at several moments between prompts that
+// take `compute_share` of the time.  Medians count.
 //
 // At the end, batches like those of a served conversation trace (several
 // chunks, decodes of uneven lengths) are measured and held against the tables'
@@ -67,7 +70,8 @@ struct ProfilerOptions {
   // Tokens of the largest batch that is checked.
   int32_t check_tokens = 2048;
   double tolerance = 0.02;
-  // Share of the time in which large batches are computed.
+  // Share of the time in which prompts are computed where small batches are
+  // timed; 0: none.
   double compute_share = 0.25;
   // Of the time that `now` tells.  The coarsest grids are measured whatever
   // they take.
@@ -79,16 +83,16 @@ struct ProfilerOptions {
   std::function<bool(double)> progress;
 };
 
-// What decodes of uneven lengths cost.
+// Decodes of some spread, and how far from the table.
 struct SkewSample {
   double sequences = 0;
   double mean = 0;
   double longest = 0;
-  // As in SkewTable::Query.
-  double skew_rate = 0;
+  // Standard deviation over mean.
+  double variation = 0;
   double time_us = 0;
-  // t = t(mean) + alpha (t(longest) - t(mean)).
-  double alpha = 0;
+  // (time - table) / table.
+  double deviation = 0;
 };
 
 struct StageReport {
@@ -140,9 +144,13 @@ class Profiler {
   // several moments.
   absl::Status MeasureAll(std::vector<MeasuredBatch> batches);
   absl::Status MeasureSome(absl::Span<const MeasuredBatch> batches);
-  // Brings the share of large batches back to where it should be.
+  // Before a large batch: a row of prompts, unless there has just been one.
+  absl::Status Heat();
+  // Before a small one: brings the share of prompts back to where it should be.
   absl::Status Pace();
   absl::StatusOr<BatchTime> RunOnce(const MeasuredBatch& batch);
+  // The prompt that is computed between what is timed.
+  MeasuredBatch OwnPrompt() const;
   // Microseconds on the device.
   absl::StatusOr<double> DeviceUs(const MeasuredBatch& batch);
   // An iteration without attention, measured where it has not been.
@@ -191,6 +199,8 @@ class Profiler {
   std::set<std::string> warm_;
   // Microseconds of large batches beyond their share so far.
   double balance_us_ = 0;
+  // Microseconds of large batches since the last small one.
+  double row_us_ = 0;
   std::vector<HostSample> host_;
   int64_t stage_measurements_ = 0;
   absl::Time stage_begin_;

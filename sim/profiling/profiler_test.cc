@@ -17,6 +17,7 @@
 #include "sim/cost/profile_tables.h"
 #include "sim/cost/specs.h"
 #include "sim/profiling/profile_files.h"
+#include "sim/profiling/random_batches.h"
 
 namespace interleave::sim {
 namespace {
@@ -34,9 +35,14 @@ class FakeEngine final : public BatchTimer {
     }
     ++calls;
     ++calls_by_key[KeyOf(batch)];
-    const double us = DeviceUs(batch);
+    const bool large = batch.num_tokens() >= 512;
+    const double us =
+        DeviceUs(batch) * (1 + heat * (large ? kLargeSlower : kSmallSlower));
     total_us += us;
-    if (batch.num_tokens() >= 512) large_us += us;
+    if (large) large_us += us;
+    if (clock_follows_power) {
+      heat += ((large ? 1.0 : 0.0) - heat) * (1 - std::exp(-us / 50e3));
+    }
     const double host = 20 + 0.5 * static_cast<double>(batch.num_sequences());
     now += absl::Microseconds(us + host + 10);
     return BatchTime{SimDuration::Micros(us), SimDuration::Micros(host)};
@@ -86,6 +92,12 @@ class FakeEngine final : public BatchTimer {
     return sequences;
   }
 
+  // By how much a hot card is slower.
+  static constexpr double kLargeSlower = 0.12;
+  static constexpr double kSmallSlower = 0.04;
+  bool clock_follows_power = false;
+  // From 0, after a while without large batches, to 1.
+  double heat = 0;
   // Time of all batches, and of those of 512 tokens and more.
   double total_us = 0;
   double large_us = 0;
@@ -123,6 +135,12 @@ class ProfilerTest : public ::testing::Test {
   }
   void SetUp() override { std::remove(JournalPath().c_str()); }
 
+  static MeasuredBatch Typical(int32_t count, double mean) {
+    MeasuredBatch batch;
+    batch.decode_kv = TypicalLengths(count, mean);
+    return batch;
+  }
+
   static std::unique_ptr<CostModel> ModelOf(const ProfileData& data) {
     const auto tables = ParseProfileTables(
         ProfileFiles(data, {1, 2, 4, 8, 16, 32, 64}, {{"gpu", "fake"}}),
@@ -148,13 +166,14 @@ TEST_F(ProfilerTest, TablesPredictWholeIterations) {
   EXPECT_NEAR(data.host_per_sequence_us, 0.5, 1e-6);
 
   const auto model = ModelOf(data);
-  // A batch on the grid is predicted as it was measured, but for the rounding
-  // of the tables.
+  // A batch on the grid is predicted as it was measured, but for rounding (of
+  // the tables, and of the lengths that have a mean).
   for (const MeasuredBatch& batch :
-       {Decodes(64, 4096), Decodes(8, 16), Mixed({1024, 4096}, 64, 4096),
-        Mixed({1024, 0}, 0, 0)}) {
-    EXPECT_NEAR(model->IterationTime(batch.shape()).micros(),
-                FakeEngine::DeviceUs(batch), 1.0)
+       {Decodes(1, 4096), Typical(64, 4096), Typical(8, 64),
+        Mixed({1024, 4096}, 1, 4096), Mixed({1024, 0}, 0, 0)}) {
+    EXPECT_NEAR(model->IterationTime(batch.shape()).micros() /
+                    FakeEngine::DeviceUs(batch),
+                1, 0.002)
         << KeyOf(batch);
   }
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckRow> rows,
@@ -181,14 +200,24 @@ TEST_F(ProfilerTest, FindsTheStepsOfLinearLayers) {
   }
 }
 
-TEST_F(ProfilerTest, KeepsTheShareOfLargeBatches) {
+TEST_F(ProfilerTest, TimesLargeBatchesHotAndSmallOnesWarm) {
+  engine_.clock_follows_power = true;
   const auto journal = OpenJournal();
-  ProfilerOptions options = Options(absl::Minutes(2));
-  options.compute_share = 0.3;
-  Profiler profiler(options, &engine_, journal.get());
-  ASSERT_OK(profiler.Measure());
-  // Batches of 128 to 512 tokens count in part.
-  EXPECT_NEAR(engine_.large_us / engine_.total_us, 0.27, 0.05);
+  Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  const auto model = ModelOf(data);
+  const auto slower = [&](const MeasuredBatch& batch) {
+    return model->IterationTime(batch.shape()).micros() /
+               FakeEngine::DeviceUs(batch) -
+           1;
+  };
+  // After 100 ms of large batches, 1 - exp(-2) of the way and more.
+  EXPECT_NEAR(slower(Mixed({2048, 0}, 0, 0)), FakeEngine::kLargeSlower, 0.02);
+  MeasuredBatch mixed = Typical(64, 4096);
+  mixed.chunks = {{1024, 4096}};
+  EXPECT_NEAR(slower(mixed), FakeEngine::kLargeSlower, 0.02);
+  // A quarter of the time goes to prompts.
+  EXPECT_NEAR(slower(Decodes(8, 1024)), 0.25 * FakeEngine::kSmallSlower, 0.01);
 }
 
 TEST_F(ProfilerTest, SmallBudgetsGiveCoarseGrids) {

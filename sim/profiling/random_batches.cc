@@ -39,6 +39,26 @@ std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
   return lengths;
 }
 
+std::vector<int32_t> TypicalLengths(int32_t count, double mean) {
+  constexpr double kSigma = 0.5;
+  constexpr double kMost = 4;
+  Rng rng(static_cast<uint64_t>(count));
+  std::vector<double> shares;
+  double sum = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    shares.push_back(rng.LogNormal(0, kSigma));
+    sum += shares.back();
+  }
+  std::sort(shares.begin(), shares.end());
+  std::vector<int32_t> lengths;
+  for (const double share : shares) {
+    const double length = share * count / sum * mean;
+    lengths.push_back(static_cast<int32_t>(
+        std::lround(std::clamp(length, 1.0, std::max(1.0, kMost * mean)))));
+  }
+  return lengths;
+}
+
 MeasuredBatch RandomBatch(Rng& rng, const BatchLimits& limits) {
   const int64_t kind = rng.UniformInt(0, 4);
   MeasuredBatch batch;

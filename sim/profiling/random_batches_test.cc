@@ -1,6 +1,7 @@
 #include "sim/profiling/random_batches.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -17,6 +18,25 @@ TEST(UnevenLengthsTest, SortedWithinBounds) {
   EXPECT_EQ(lengths.back(), 4096);
   // The median of a lognormal law, within four standard errors.
   EXPECT_NEAR(lengths[500], 800, 800 * 4 * 1.2533 / 31.6);
+}
+
+TEST(TypicalLengthsTest, MeanAndSpread) {
+  const std::vector<int32_t> lengths = TypicalLengths(256, 1000);
+  ASSERT_EQ(lengths.size(), 256u);
+  double sum = 0;
+  double squares = 0;
+  for (const double length : lengths) {
+    sum += length;
+    squares += length * length;
+  }
+  const double mean = sum / 256;
+  EXPECT_NEAR(mean, 1000, 20);
+  // The coefficient of variation of the law is 0.53.
+  EXPECT_NEAR(std::sqrt(squares / 256 - mean * mean) / mean, 0.53, 0.1);
+  EXPECT_LE(lengths.back(), 4000);
+  EXPECT_EQ(lengths, TypicalLengths(256, 1000));
+  EXPECT_EQ(TypicalLengths(1, 700), std::vector<int32_t>{700});
+  for (const int32_t length : TypicalLengths(64, 1)) EXPECT_GE(length, 1);
 }
 
 TEST(RandomBatchTest, KeepsLimitsAndMixesKinds) {
