@@ -23,9 +23,9 @@ class CostModelExecutor final : public Executor {
       : model_(std::move(model)), overhead_(overhead) {}
 
   absl::StatusOr<IterationTiming> Run(const Batch& batch) override;
-  bool Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) override {
+  bool CanForesee() const override { return true; }
+  void Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) override {
     model_->DecodeTimes(first, out);
-    return true;
   }
   SimDuration HostTime(int64_t num_sequences) const override {
     return overhead_.Of(num_sequences);

@@ -41,11 +41,12 @@ class Executor {
   // Runs an iteration of at least one token.
   virtual absl::StatusOr<IterationTiming> Run(const Batch& batch) = 0;
 
+  // Whether Foresee can tell; false where only running can.
+  virtual bool CanForesee() const { return false; }
   // Device times of out.size() consecutive iterations of `first` alone, as Run
-  // would give them; false if only running them can tell.
-  virtual bool Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) {
-    return false;
-  }
+  // would give them.
+  // REQUIRES: CanForesee().
+  virtual void Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) {}
 
   // The host's share of an iteration with so many sequences.
   virtual SimDuration HostTime(int64_t num_sequences) const = 0;

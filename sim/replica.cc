@@ -91,6 +91,7 @@ Replica::Replica(const Options& options, std::unique_ptr<EngineState> state,
       sink_(sink),
       token_budget_(policy_->TokenBudget(options.engine.limits)),
       needs_longest_(executor_->NeedsKvTokensMax()),
+      fast_forward_(options.fast_forward && executor_->CanForesee()),
       history_prune_size_(kMinPruneSize) {}
 
 void Replica::Deliver(RequestSpec spec) {
@@ -272,7 +273,7 @@ absl::Status Replica::RunBatch(SimTime now) {
 }
 
 bool Replica::MayRepeat() const {
-  return options_.fast_forward && !HitsMayChange() &&
+  return fast_forward_ && !HitsMayChange() &&
          plan_.repeat() != scheduler::Repeat::kNo && plan_.decode_all() &&
          plan_.pieces().empty() && plan_.preemptions().empty() &&
          plan_.rejections().empty();
@@ -296,10 +297,7 @@ bool Replica::StartRepeated(SimTime now) {
     return false;
   }
   const DecodeGroup group = SteadyGroup();
-  if (!executor_->Foresee(group, absl::MakeSpan(foreseen_.data(), 1))) {
-    repeatable_ = false;
-    return false;
-  }
+  executor_->Foresee(group, absl::MakeSpan(foreseen_.data(), 1));
   state_->CommitDecodeAll();
   committed_.Clear();
   committed_.decode_all = true;
@@ -338,16 +336,10 @@ bool Replica::MayGoOn(SimTime horizon) const {
              state_->cache().free_blocks();
 }
 
-void Replica::Foresee(const DecodeGroup& first, size_t count) {
-  const bool foreseen =
-      executor_->Foresee(first, absl::MakeSpan(foreseen_.data(), count));
-  CHECK(foreseen && "an executor that foresaw one iteration must go on");
-}
-
 void Replica::StartNextDecodes() {
   state_->CommitDecodeAll();
   shape_.decode = SteadyGroup();
-  Foresee(shape_.decode, 1);
+  executor_->Foresee(shape_.decode, absl::MakeSpan(foreseen_.data(), 1));
   StartForeseen(end_, foreseen_[0]);
 }
 
@@ -365,7 +357,7 @@ void Replica::RunStretch(SimTime horizon, size_t lookahead) {
                         state.next_finish_iteration() - first)));
   DecodeGroup next = shape_.decode;
   next.Advance();
-  Foresee(next, limit);
+  executor_->Foresee(next, absl::MakeSpan(foreseen_.data(), limit));
 
   Metrics::DecodeStretch stretch;
   stretch.host = timing_.host;

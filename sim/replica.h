@@ -44,6 +44,7 @@ class Replica final : private scheduler::IterationPredictor {
   struct Options {
     int32_t index = 0;
     scheduler::EngineState::Options engine;
+    // Where the executor can foresee.
     bool fast_forward = true;
     // Whether the next iteration is planned while one runs, as in vLLM's
     // asynchronous scheduling, so that the device never waits for the host.
@@ -115,7 +116,6 @@ class Replica final : private scheduler::IterationPredictor {
   // Whether the iteration in flight may end, and the next one begin, with
   // nothing else happening.
   bool MayGoOn(SimTime horizon) const;
-  void Foresee(const DecodeGroup& first, size_t count);
   void StartNextDecodes();
   void StartForeseen(SimTime now, SimDuration device);
   // Completes iterations and starts the ones after, up to `lookahead` of them.
@@ -148,6 +148,7 @@ class Replica final : private scheduler::IterationPredictor {
   RecordSink* const sink_;
   const int64_t token_budget_;
   const bool needs_longest_;
+  const bool fast_forward_;
 
   // Arrived during the iteration in flight, where planning runs ahead of it.
   std::deque<scheduler::RequestSpec> arrived_;

@@ -211,8 +211,7 @@ absl::StatusOr<Setup> Resolve(const SimulationConfig& config) {
 
 Replica::Options ReplicaOptions(const SimulationConfig& config) {
   Replica::Options options;
-  // What kernels will take cannot be foreseen.
-  options.fast_forward = config.fast_forward() && !RunsKernels(config);
+  options.fast_forward = config.fast_forward();
   options.async_scheduling = config.async_scheduling();
   options.policy_name = config.policy().name();
   options.engine.limits = {

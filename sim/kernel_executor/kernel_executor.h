@@ -4,9 +4,9 @@
 // A prompt's tokens are those of its RequestTokens, modulo the vocabulary, so
 // that equal prefixes have equal tokens; a generated token is what the runner
 // sampled, is kept on the host and fed back in the next iteration, and again
-// when a preempted request is computed anew. Nothing can be foreseen, so the
-// replica must not fast-forward. An iteration with more tokens than the runner
-// takes at once is run in parts, one after the other.
+// when a preempted request is computed anew. Nothing can be foreseen, so a
+// replica steps. An iteration with more tokens than the runner takes at once is
+// run in parts, one after the other.
 
 #ifndef SIM_KERNEL_EXECUTOR_KERNEL_EXECUTOR_H_
 #define SIM_KERNEL_EXECUTOR_KERNEL_EXECUTOR_H_

@@ -138,7 +138,6 @@ std::unique_ptr<KernelRun> RunKernels(const KernelSetup& setup,
       scheduler::CreatePolicy(setup.policy, setup.options);
   EXPECT_THAT(policy, IsOk());
   Replica::Options replica;
-  replica.fast_forward = false;
   replica.engine.limits = {
       .max_num_seqs = 8, .max_num_batched_tokens = 16, .max_model_len = 80};
   replica.engine.cache.num_blocks = kBlocks;
