@@ -286,7 +286,7 @@ TEST_F(SimulateMainTest, RefusesKernelsWhereThereAreNone) {
     EXPECT_EQ(outcome.status, 1);
     EXPECT_THAT(outcome.err, HasSubstr("has no kernels"));
     EXPECT_THAT(outcome.err, HasSubstr("COST_MODEL"));
-    EXPECT_THAT(Names(root_), IsEmpty());
+    EXPECT_THAT(NamesIn(root_), IsEmpty());
   }
   ExpectRefused(with("--model=mixtral_8x7b"), {"experts"});
   ExpectRefused(with("--model=qwen3_14b"), {"norms of queries and keys"});
