@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<size_t>> Positions(
 
 }  // namespace
 
-absl::StatusOr<int64_t> CsvRow::Count(size_t i) const {
+absl::StatusOr<int64_t> TableRow::Count(size_t i) const {
   int64_t value;
   if (absl::SimpleAtoi(fields_[i], &value) && value >= 0 &&
       value <= kLargestCount) {
@@ -57,7 +57,7 @@ absl::StatusOr<int64_t> CsvRow::Count(size_t i) const {
                             "\"; expected a whole number from 0 to 10^12"));
 }
 
-absl::StatusOr<double> CsvRow::Number(size_t i) const {
+absl::StatusOr<double> TableRow::Number(size_t i) const {
   double value;
   if (absl::SimpleAtod(fields_[i], &value) && std::isfinite(value)) {
     return value;
@@ -66,21 +66,22 @@ absl::StatusOr<double> CsvRow::Number(size_t i) const {
                             "\"; expected a number"));
 }
 
-absl::StatusOr<double> CsvRow::NonNegative(size_t i) const {
+absl::StatusOr<double> TableRow::NonNegative(size_t i) const {
   ASSIGN_OR_RETURN(const double value, Number(i));
   if (value >= 0 && value <= 1e12) return value;
   return Error(absl::StrCat(columns_[i], " is ", value,
                             "; expected a number from 0 to 10^12"));
 }
 
-absl::Status CsvRow::Error(absl::string_view what) const {
+absl::Status TableRow::Error(absl::string_view what) const {
   return absl::InvalidArgumentError(
       absl::StrCat(source_, ":", line_, ": ", what));
 }
 
-absl::Status ForEachCsvRow(absl::string_view text, absl::string_view source,
-                           absl::Span<const absl::string_view> columns,
-                           absl::FunctionRef<absl::Status(const CsvRow&)> row) {
+absl::Status ForEachCsvRow(
+    absl::string_view text, absl::string_view source,
+    absl::Span<const absl::string_view> columns,
+    absl::FunctionRef<absl::Status(const TableRow&)> row) {
   LineReader lines(text, source);
   lines.Next();
   std::vector<absl::string_view> fields;
@@ -88,7 +89,7 @@ absl::Status ForEachCsvRow(absl::string_view text, absl::string_view source,
   const size_t width = fields.size();
   ASSIGN_OR_RETURN(const std::vector<size_t> positions,
                    Positions(fields, source, columns));
-  CsvRow current(source, 1, columns);
+  TableRow current(source, 1, columns);
   bool any = false;
   while (lines.Next()) {
     current.line_ = lines.number();

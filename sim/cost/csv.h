@@ -15,10 +15,10 @@
 namespace interleave::sim {
 
 // One line; valid during the call that receives it.
-class CsvRow {
+class TableRow {
  public:
-  CsvRow(absl::string_view source, int64_t line,
-         absl::Span<const absl::string_view> columns)
+  TableRow(absl::string_view source, int64_t line,
+           absl::Span<const absl::string_view> columns)
       : source_(source), line_(line), columns_(columns) {}
 
   // The field of the i-th column asked for.
@@ -37,7 +37,7 @@ class CsvRow {
   friend absl::Status ForEachCsvRow(
       absl::string_view text, absl::string_view source,
       absl::Span<const absl::string_view> columns,
-      absl::FunctionRef<absl::Status(const CsvRow&)> row);
+      absl::FunctionRef<absl::Status(const TableRow&)> row);
 
   absl::string_view source_;
   int64_t line_;
@@ -50,9 +50,10 @@ class CsvRow {
 // order mark, CRLF, empty lines and a last line without newline are accepted;
 // quotes are not.  Stops at the first error: of the format, of `row`, or that
 // there is no row at all.
-absl::Status ForEachCsvRow(absl::string_view text, absl::string_view source,
-                           absl::Span<const absl::string_view> columns,
-                           absl::FunctionRef<absl::Status(const CsvRow&)> row);
+absl::Status ForEachCsvRow(
+    absl::string_view text, absl::string_view source,
+    absl::Span<const absl::string_view> columns,
+    absl::FunctionRef<absl::Status(const TableRow&)> row);
 
 }  // namespace interleave::sim
 

@@ -24,7 +24,7 @@ using Rows = std::vector<std::pair<int64_t, double>>;
 absl::StatusOr<Rows> Read(absl::string_view text) {
   Rows rows;
   RETURN_IF_ERROR(
-      ForEachCsvRow(text, "f.csv", {"n", "t"}, [&](const CsvRow& row) {
+      ForEachCsvRow(text, "f.csv", {"n", "t"}, [&](const TableRow& row) {
         const absl::StatusOr<int64_t> n = row.Count(0);
         RETURN_IF_ERROR(n.status());
         const absl::StatusOr<double> t = row.NonNegative(1);

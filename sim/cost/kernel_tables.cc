@@ -64,7 +64,7 @@ absl::Status NoRows(absl::string_view source, absl::string_view wanted,
 }
 
 // A size: a whole number from 1.
-absl::StatusOr<double> Size(const CsvRow& row, size_t i) {
+absl::StatusOr<double> Size(const TableRow& row, size_t i) {
   ASSIGN_OR_RETURN(const int64_t value, row.Count(i));
   if (value < 1) return row.Error("a size is 0; remove the line");
   return static_cast<double>(value);
@@ -78,7 +78,7 @@ absl::StatusOr<Grid> ParseGemm(absl::string_view text, absl::string_view source,
   std::set<std::string> formats;
   RETURN_IF_ERROR(
       ForEachCsvRow(text, source, {"gemm_dtype", "m", "n", "k", "latency_ms"},
-                    [&](const CsvRow& row) -> absl::Status {
+                    [&](const TableRow& row) -> absl::Status {
                       if (row.Text(0) != format) {
                         if (formats.size() < 20)
                           formats.insert(std::string(row.Text(0)));
@@ -106,7 +106,7 @@ absl::StatusOr<Grid> ParseAttentionKernels(absl::string_view text,
       text, source,
       {"batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim",
        "kv_cache_dtype", "step", "window_size", "latency_ms"},
-      [&](const CsvRow& row) -> absl::Status {
+      [&](const TableRow& row) -> absl::Status {
         ASSIGN_OR_RETURN(const int64_t window, row.Count(7));
         if (window != 0) return absl::OkStatus();
         ASSIGN_OR_RETURN(const int64_t kv_heads, row.Count(3));
@@ -145,7 +145,7 @@ absl::StatusOr<Curve> ParseAllReduce(absl::string_view text,
   std::set<std::string> there;
   RETURN_IF_ERROR(ForEachCsvRow(
       text, source, {"num_gpus", "message_size", "latency_ms", "backend"},
-      [&](const CsvRow& row) -> absl::Status {
+      [&](const TableRow& row) -> absl::Status {
         ASSIGN_OR_RETURN(const int64_t devices, row.Count(0));
         if (devices != num_devices || row.Text(3) != backend) {
           if (there.size() < 20) {

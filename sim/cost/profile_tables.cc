@@ -35,7 +35,7 @@ constexpr size_t kMaxGridPoints = size_t{1} << 24;
 struct Measured {
   std::map<std::vector<double>, std::pair<double, int64_t>> points;
 
-  absl::Status Add(std::vector<double> at, double time, const CsvRow& row,
+  absl::Status Add(std::vector<double> at, double time, const TableRow& row,
                    int64_t line) {
     const auto [entry, fresh] =
         points.emplace(std::move(at), std::make_pair(time, line));
@@ -74,7 +74,7 @@ struct AttentionRow {
   double cached = 0;
 };
 
-absl::StatusOr<AttentionRow> ReadAttentionRow(const CsvRow& row) {
+absl::StatusOr<AttentionRow> ReadAttentionRow(const TableRow& row) {
   double values[4];
   for (size_t i = 0; i < 4; ++i) {
     ASSIGN_OR_RETURN(const int64_t value, row.Count(i));
@@ -115,7 +115,7 @@ absl::StatusOr<double> ParseBound(absl::string_view label,
   return above ? kInfinity : value * scale;
 }
 
-absl::StatusOr<SkewTable::Row> ReadSkewRow(const CsvRow& row) {
+absl::StatusOr<SkewTable::Row> ReadSkewRow(const TableRow& row) {
   constexpr absl::string_view kPrefixes[] = {"", "n", "sr", "kvB", "kp"};
   SkewTable::Row result;
   ASSIGN_OR_RETURN(const int64_t chunk, row.Count(0));
@@ -202,7 +202,7 @@ absl::StatusOr<LayerCurves> ParseLayerCurves(absl::string_view text,
   std::map<std::string, Measured> layers;
   RETURN_IF_ERROR(ForEachCsvRow(
       text, source, {"layer", size_column, "time_us"},
-      [&](const CsvRow& row) -> absl::Status {
+      [&](const TableRow& row) -> absl::Status {
         ASSIGN_OR_RETURN(const int64_t size, row.Count(1));
         ASSIGN_OR_RETURN(const double time, row.NonNegative(2));
         if (row.Text(0).empty()) return row.Error("no layer; name it");
@@ -231,7 +231,7 @@ absl::StatusOr<AttentionTables> ParseAttention(absl::string_view text,
   RETURN_IF_ERROR(ForEachCsvRow(
       text, source,
       {"prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"},
-      [&](const CsvRow& row) -> absl::Status {
+      [&](const TableRow& row) -> absl::Status {
         ASSIGN_OR_RETURN(const AttentionRow r, ReadAttentionRow(row));
         ASSIGN_OR_RETURN(const double time, row.NonNegative(4));
         if (r.chunk == 0) {
@@ -268,7 +268,7 @@ absl::StatusOr<SkewTable> ParseSkewFit(absl::string_view text,
       text, source,
       {"pc", "n_label", "skew_rate_label", "kv_big_label", "kp_label", "alpha",
        "n_samples"},
-      [&](const CsvRow& row) -> absl::Status {
+      [&](const TableRow& row) -> absl::Status {
         ASSIGN_OR_RETURN(const SkewTable::Row skew, ReadSkewRow(row));
         rows.push_back(skew);
         return absl::OkStatus();
@@ -313,7 +313,7 @@ absl::StatusOr<std::vector<LayerUse>> ParseLayerUses(absl::string_view text,
   std::vector<LayerUse> uses;
   RETURN_IF_ERROR(ForEachCsvRow(
       text, source, {"layer", "per_layer", "per_iteration", "batches"},
-      [&](const CsvRow& row) -> absl::Status {
+      [&](const TableRow& row) -> absl::Status {
         LayerUse use;
         use.set_layer(std::string(row.Text(0)));
         ASSIGN_OR_RETURN(const double per_layer, row.NonNegative(1));
@@ -339,7 +339,7 @@ absl::StatusOr<HostOverhead> ParseHostOverhead(absl::string_view text,
   std::optional<HostOverhead> host;
   RETURN_IF_ERROR(ForEachCsvRow(
       text, source, {"constant_us", "per_sequence_us"},
-      [&](const CsvRow& row) -> absl::Status {
+      [&](const TableRow& row) -> absl::Status {
         if (host.has_value()) return row.Error("a second line; remove it");
         ASSIGN_OR_RETURN(const double constant, row.NonNegative(0));
         ASSIGN_OR_RETURN(const double per_sequence, row.NonNegative(1));
