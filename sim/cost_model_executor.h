@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/sim_time.h"
 #include "sim/cost/batch_shape.h"
@@ -22,7 +22,7 @@ class CostModelExecutor final : public Executor {
   CostModelExecutor(std::unique_ptr<CostModel> model, HostOverhead overhead)
       : model_(std::move(model)), overhead_(overhead) {}
 
-  absl::StatusOr<IterationTiming> Run(const Batch& batch) override;
+  absl::Status Run(const Batch& batch, IterationTiming& timing) override;
   bool CanForesee() const override { return true; }
   void Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) override {
     model_->DecodeTimes(first, out);

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/sim_time.h"
 #include "scheduler/engine_state.h"
@@ -38,8 +37,10 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Runs an iteration of at least one token.
-  virtual absl::StatusOr<IterationTiming> Run(const Batch& batch) = 0;
+  // Runs an iteration of at least one token and fills `timing`, which is all
+  // zero before.  (An out-parameter, since copies of small structs are a good
+  // part of a simulated iteration.)
+  virtual absl::Status Run(const Batch& batch, IterationTiming& timing) = 0;
 
   // Whether Foresee can tell; false where only running can.
   virtual bool CanForesee() const { return false; }

@@ -236,21 +236,17 @@ void Replica::NoteCommitted(SimTime now) {
   }
 }
 
-DecodeGroup Replica::SteadyGroup() const {
-  DecodeGroup group;
+void Replica::FillSteady(DecodeGroup& group) const {
   group.count = state_->num_steady();
   group.kv_tokens = state_->steady_kv_tokens();
   group.kv_tokens_squared = state_->steady_kv_tokens_squared();
-  if (needs_longest_) {
-    group.kv_tokens_max = state_->longest_steady_kv_tokens();
-  }
-  return group;
+  group.kv_tokens_max = needs_longest_ ? state_->longest_steady_kv_tokens() : 0;
 }
 
 void Replica::BuildShape() {
   chunks_.clear();
   shape_ = BatchShape();
-  if (committed_.decode_all) shape_.decode = SteadyGroup();
+  if (committed_.decode_all) FillSteady(shape_.decode);
   for (const CommittedPiece& piece : committed_.pieces) {
     if (!piece.decode) {
       chunks_.push_back({piece.num_tokens, piece.context_tokens});
@@ -265,7 +261,8 @@ void Replica::BuildShape() {
 }
 
 absl::Status Replica::RunBatch(SimTime now) {
-  ASSIGN_OR_RETURN(timing_, executor_->Run({shape_, committed_, *state_}));
+  timing_ = IterationTiming();
+  RETURN_IF_ERROR(executor_->Run({shape_, committed_, *state_}, timing_));
   start_ = now;
   end_ = now + timing_.device + timing_.host;
   repeatable_ = MayRepeat();
@@ -296,15 +293,14 @@ bool Replica::StartRepeated(SimTime now) {
     repeatable_ = false;
     return false;
   }
-  const DecodeGroup group = SteadyGroup();
-  executor_->Foresee(group, absl::MakeSpan(foreseen_.data(), 1));
+  shape_ = BatchShape();
+  FillSteady(shape_.decode);
+  executor_->Foresee(shape_.decode, absl::MakeSpan(foreseen_.data(), 1));
   state_->CommitDecodeAll();
   committed_.Clear();
   committed_.decode_all = true;
   recomputed_tokens_ = 0;
-  shape_ = BatchShape();
-  shape_.decode = group;
-  timing_.host = executor_->HostTime(group.count);
+  timing_.host = executor_->HostTime(shape_.decode.count);
   StartForeseen(now, foreseen_[0]);
   return true;
 }
@@ -338,7 +334,7 @@ bool Replica::MayGoOn(SimTime horizon) const {
 
 void Replica::StartNextDecodes() {
   state_->CommitDecodeAll();
-  shape_.decode = SteadyGroup();
+  FillSteady(shape_.decode);
   executor_->Foresee(shape_.decode, absl::MakeSpan(foreseen_.data(), 1));
   StartForeseen(end_, foreseen_[0]);
 }
@@ -391,7 +387,7 @@ void Replica::RunStretch(SimTime horizon, size_t lookahead) {
   state.AdvanceSteady(static_cast<int64_t>(count));
   // Nobody joins or leaves in between, so the longest gap stands for all.
   history_.Push(state.decode_iterations() - 1, longest);
-  shape_.decode = SteadyGroup();
+  FillSteady(shape_.decode);
   StartForeseen(last_decode_end_, foreseen_[count - 1]);
 }
 
@@ -584,7 +580,7 @@ SimDuration Replica::Predict(const IterationPlan& plan) const {
   std::vector<PrefillChunk> chunks;
   BatchShape shape;
   if (plan.decode_all()) {
-    shape.decode = SteadyGroup();
+    FillSteady(shape.decode);
     for (const Request& request : state_->loose()) {
       shape.decode.Add(request.computed());
     }

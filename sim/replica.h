@@ -107,7 +107,8 @@ class Replica final : private scheduler::IterationPredictor {
   // Before a request stops being steady: reads its share of the history.
   void FoldHistory(scheduler::Request& request);
   void BuildShape();
-  DecodeGroup SteadyGroup() const;
+  // The steady decodes.  Into place, which is cheaper than a copy.
+  void FillSteady(DecodeGroup& group) const;
   absl::Status RunBatch(SimTime now);
   bool MayRepeat() const;
   bool HitsMayChange() const;

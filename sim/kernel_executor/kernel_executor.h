@@ -21,7 +21,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/sim_time.h"
 #include "scheduler/request.h"
@@ -70,7 +69,7 @@ class KernelExecutor final : public Executor {
   // iteration before: bookkeeping and planning, packing, launching, and waiting
   // for the device's word. The first iteration's begins with this call.
   // Unimplemented for a batch with blocks to swap.
-  absl::StatusOr<IterationTiming> Run(const Batch& batch) override;
+  absl::Status Run(const Batch& batch, IterationTiming& timing) override;
   SimDuration HostTime(int64_t num_sequences) const override {
     return overhead_.Of(num_sequences);
   }
