@@ -360,8 +360,6 @@ void Replica::RunStretch(SimTime horizon, size_t lookahead) {
   stretch.decodes = shape_.decode.count;
   stretch.kv_tokens = shape_.decode.kv_tokens;
   stretch.running = state.running().size();
-  SimDuration lengths[kLookahead];
-  SimTime starts[kLookahead];
   SimDuration length = end_ - start_;
   SimDuration longest;
   SimTime end = end_;
@@ -369,8 +367,8 @@ void Replica::RunStretch(SimTime horizon, size_t lookahead) {
   size_t count = 0;
   do {
     hash = Mix(hash, static_cast<uint64_t>(end.nanos()));
-    lengths[count] = length;
-    starts[count] = end - length;
+    lengths_[count] = length;
+    starts_[count] = end - length;
     longest = std::max(longest, length);
     length = foreseen_[count++] + stretch.host;
     end += length;
@@ -379,10 +377,10 @@ void Replica::RunStretch(SimTime horizon, size_t lookahead) {
   iteration_ += static_cast<int64_t>(count);
   last_decode_end_ = end - length;
 
-  stretch.lengths = absl::MakeConstSpan(lengths, count);
+  stretch.lengths = absl::MakeConstSpan(lengths_.data(), count);
   stretch.total = last_decode_end_ - start_;
   stretch.block_time =
-      BlockTime(absl::MakeConstSpan(starts, count), last_decode_end_);
+      BlockTime(absl::MakeConstSpan(starts_.data(), count), last_decode_end_);
   metrics_.AddDecodeStretch(stretch);
   state.AdvanceSteady(static_cast<int64_t>(count));
   // Nobody joins or leaves in between, so the longest gap stands for all.

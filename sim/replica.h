@@ -175,6 +175,10 @@ class Replica final : private scheduler::IterationPredictor {
   static constexpr size_t kFirstLookahead = 8;
   static constexpr size_t kLookahead = 512;
   std::array<SimDuration, kLookahead> foreseen_;
+  // Of the iterations of a stretch.  Kept here, since clearing them would cost
+  // a short stretch more than all the rest of it.
+  std::array<SimDuration, kLookahead> lengths_;
+  std::array<SimTime, kLookahead> starts_;
   uint64_t fingerprint_ = 0xcbf29ce484222325;
 };
 
