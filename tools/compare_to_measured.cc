@@ -15,9 +15,6 @@
 //
 //   bazel run -c opt //tools:compare_to_measured -- --residuals=kernels
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -30,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/command_line.h"
+#include "base/program.h"
 #include "base/status_macros.h"
 #include "base/text_file.h"
 #include "sim/config/simulation.pb.h"
@@ -174,12 +172,7 @@ absl::Status Run(const std::vector<std::string>& args) {
 }  // namespace interleave::tools
 
 int main(int argc, char** argv) {
-  // `bazel run` starts programs in a folder of its own; paths are the user's.
-  if (const char* folder = std::getenv("BUILD_WORKING_DIRECTORY");
-      folder != nullptr && chdir(folder) != 0) {
-    std::cerr << "compare_to_measured: cannot enter " << folder << "\n";
-    return 1;
-  }
+  if (!interleave::EnterUserFolder("compare_to_measured")) return 1;
   const absl::Status status =
       interleave::tools::Run(std::vector<std::string>(argv + 1, argv + argc));
   if (status.ok()) return 0;

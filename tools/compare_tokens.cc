@@ -3,9 +3,6 @@
 //
 //   bazel run -c opt //tools:compare_tokens -- --a=FOLDER --b=FOLDER
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -15,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/command_line.h"
+#include "base/program.h"
 #include "base/status_macros.h"
 #include "base/text_file.h"
 #include "sim/kernel_executor/token_agreement.h"
@@ -63,12 +61,7 @@ int Main(const std::vector<std::string>& args) {
 }  // namespace interleave::tools
 
 int main(int argc, char** argv) {
-  // `bazel run` starts programs in a folder of its own; paths are the user's.
-  if (const char* folder = std::getenv("BUILD_WORKING_DIRECTORY");
-      folder != nullptr && chdir(folder) != 0) {
-    std::cerr << "compare_tokens: cannot enter " << folder << "\n";
-    return 1;
-  }
+  if (!interleave::EnterUserFolder("compare_tokens")) return 1;
   return interleave::tools::Main(
       std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -5,9 +5,6 @@
 
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -15,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/program.h"
 #include "base/status_macros.h"
 #include "sim/cost/model.pb.h"
 #include "sim/kernel_executor/decoder.h"
@@ -27,10 +25,6 @@ using interleave::sim::Decoder;
 using interleave::sim::DecoderOptions;
 using interleave::tools::EngineLimits;
 using interleave::tools::ProfiledEngine;
-
-std::atomic<bool> interrupted = false;
-
-void OnInterrupt(int signal) { interrupted = true; }
 
 absl::StatusOr<ProfiledEngine> CreateEngine(
     const interleave::sim::ModelSpec& model, const EngineLimits& limits) {
@@ -54,19 +48,12 @@ absl::StatusOr<ProfiledEngine> CreateEngine(
 }  // namespace
 
 int main(int argc, char** argv) {
-  // `bazel run` starts programs in a folder of its own; paths are the user's.
-  if (const char* folder = std::getenv("BUILD_WORKING_DIRECTORY");
-      folder != nullptr && chdir(folder) != 0) {
-    std::cerr << "profile_kernels: cannot enter " << folder << "\n";
-    return 1;
-  }
-  std::signal(SIGINT, &OnInterrupt);
-  std::signal(SIGTERM, &OnInterrupt);
+  if (!interleave::EnterUserFolder("profile_kernels")) return 1;
   interleave::tools::ProfileKernelsEnvironment environment;
   environment.out = &std::cout;
   environment.err = &std::cerr;
   environment.show_progress = isatty(STDERR_FILENO) == 1;
-  environment.interrupted = [] { return interrupted.load(); };
+  environment.interrupted = interleave::CatchInterrupts();
   environment.create_engine = &CreateEngine;
   const std::vector<std::string> args(argv + 1, argv + argc);
   return interleave::tools::ProfileKernelsMain(args, environment);

@@ -2,24 +2,18 @@
 
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "base/program.h"
 #include "sim/experiments/mixing_main.h"
 
 namespace {
 
 namespace fs = std::filesystem;
-
-std::atomic<bool> interrupted = false;
-
-void OnInterrupt(int signal) { interrupted = true; }
 
 // A file of this workspace that the program depends on: below its .runfiles, or
 // (started by Bazel) below the working folder.
@@ -38,19 +32,11 @@ int main(int argc, char** argv) {
   interleave::sim::MixingEnvironment environment;
   environment.default_workload =
       Runfile("sim/experiments/azure_like_conversation.csv");
-  // `bazel run` starts programs in a folder of its own; paths are the user's.
-  if (const char* folder = std::getenv("BUILD_WORKING_DIRECTORY");
-      folder != nullptr && chdir(folder) != 0) {
-    std::cerr << "mixing: cannot enter " << folder << "\n";
-    return 1;
-  }
-  // So that nothing half-written is left behind.
-  std::signal(SIGINT, &OnInterrupt);
-  std::signal(SIGTERM, &OnInterrupt);
+  if (!interleave::EnterUserFolder("mixing")) return 1;
   environment.out = &std::cout;
   environment.err = &std::cerr;
   environment.show_progress = isatty(STDERR_FILENO) == 1;
-  environment.interrupted = [] { return interrupted.load(); };
+  environment.interrupted = interleave::CatchInterrupts();
   const std::vector<std::string> args(argv + 1, argv + argc);
   return interleave::sim::MixingMain(args, environment);
 }
