@@ -4,14 +4,14 @@ A tiny random Llama generates greedily for prompts of many lengths, by
 generate_batch over a cache in pages: by transformers' own sdpa, then with
 interleave_attention in place of flash-attn, with block tables on and off and
 CUDA graphs on and off. All must give the same tokens. A run with a wrong softmax
-scale must give other tokens, so that sameness means something.
+scale must change most requests, so that sameness means something.
 
 With fp16 the prompts are chosen, of many random ones, so that sdpa itself never
-had two tokens nearly as likely, and every token must be the same. Logits of bf16
-have eight bits and often a tie among the best two, so no prompt is free of ties:
-there the first token that differs is shown with the gap between the two best
-logits, and passes where that gap is below what bf16 resolves. Needs a GPU and
-transformers 5.
+had two tokens nearly as likely, and every token must be the same: of each length,
+the prompt whose closest call is the clearest. Logits of bf16 have eight bits and
+often a tie among the best two, so no prompt is free of ties: there the first
+token that differs is shown with the gap between the two best logits, and passes
+where that gap is below what bf16 resolves. Needs a GPU and transformers 5.
 """
 
 import argparse
@@ -55,10 +55,12 @@ from transformers.generation import (  # noqa: E402
 )
 
 PROMPT_LENGTHS = [3, 17, 64, 130, 257, 300, 511, 40, 255, 256, 1, 90]
-# Prompts of each length to choose from, and the gap between the best two logits
-# that they must keep, in steps of the type at the largest logit.
-CANDIDATES = 12
+# Prompts of each length to choose from, the gap between the best two logits that
+# one must keep, in steps of the type at the largest logit (tokens of fp16 were
+# seen to differ at gaps of up to 2), and the fewest prompts that make a check.
+CANDIDATES = 32
 CLEAR_GAP = 8
+FEWEST_PROMPTS = 8
 
 
 def make_model(head_dim, dtype, seed):
@@ -118,37 +120,49 @@ def generate(model, prompts, new_tokens, implementation, tables, graphs):
     return tokens, dict(calls), seconds
 
 
-def smallest_gap(model, prompt, tokens):
-    """Of the best two logits over all of `tokens`, in steps of the type."""
-    with torch.no_grad():
-        ids = torch.tensor([prompt + tokens[:-1]], device="cuda")
-        logits = model(input_ids=ids).logits[0, len(prompt) - 1 :]
-    best = logits.float().topk(2).values
-    largest = logits.float().abs().max(dim=-1).values
-    steps = (best[:, 0] - best[:, 1]) / (torch.finfo(logits.dtype).eps * largest)
-    return steps.min().item()
+def random_prompts(seed, length, count):
+    generator = torch.Generator().manual_seed(1000 * seed + length)
+    return torch.randint(0, 256, (count, length), generator=generator)
 
 
-def random_prompts(seed, each):
-    generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randint(0, 256, (length,), generator=generator).tolist()
-        for length in PROMPT_LENGTHS
-        for _ in range(each)
-    ]
+def generate_dense(model, prompts, new_tokens):
+    """Greedy tokens of prompts of one length, by sdpa without pages or a cache.
+
+    Returns the tokens and, for each prompt, the smallest gap of the two best
+    logits over all tokens, in steps of the type at the largest logit.
+    """
+    ids = prompts.to("cuda")
+    smallest = torch.full((len(prompts),), float("inf"), device="cuda")
+    for _ in range(new_tokens):
+        with torch.no_grad():
+            logits = model(input_ids=ids, use_cache=False).logits[:, -1]
+        best = logits.float().topk(2)
+        step = torch.finfo(logits.dtype).eps * logits.float().abs().amax(-1)
+        smallest = smallest.minimum((best.values[:, 0] - best.values[:, 1]) / step)
+        ids = torch.cat([ids, best.indices[:, :1]], 1)
+    return ids[:, prompts.shape[1] :].tolist(), smallest.tolist()
 
 
 def choose_clear(model, seed, new_tokens):
-    """One prompt of each length, where there is one, without a near tie."""
-    prompts = random_prompts(seed, CANDIDATES)
-    tokens, _, _ = generate(model, prompts, new_tokens, "paged|sdpa", False, False)
+    """Prompts without a near tie, the clearest of each length, and their tokens.
+
+    A length none of whose candidates is clear is left out.
+    """
+    chosen, tokens, gaps = [], [], []
     model.set_attn_implementation("sdpa")
-    chosen = {}
-    for prompt, generated in zip(prompts, tokens):
-        steps = smallest_gap(model, prompt, generated)
-        if steps >= CLEAR_GAP and steps > chosen.get(len(prompt), (0, None))[0]:
-            chosen[len(prompt)] = (steps, prompt)
-    return [chosen[length][1] for length in PROMPT_LENGTHS if length in chosen]
+    for length in PROMPT_LENGTHS:
+        prompts = random_prompts(seed, length, CANDIDATES)
+        generated, smallest = generate_dense(model, prompts, new_tokens)
+        clearest = max(range(CANDIDATES), key=smallest.__getitem__)
+        if smallest[clearest] >= CLEAR_GAP:
+            chosen.append(prompts[clearest].tolist())
+            tokens.append(generated[clearest])
+            gaps.append(smallest[clearest])
+    print(
+        "  %d prompts of %d; the smallest gap of each, in steps: %s"
+        % (len(chosen), len(PROMPT_LENGTHS), " ".join("%.0f" % g for g in gaps))
+    )
+    return chosen, tokens
 
 
 def gap(model, prompt, tokens):
@@ -186,20 +200,26 @@ def compare(model, prompts, expected, got, dtype, shown):
 
 
 def run(head_dim, dtype, seed, new_tokens):
+    print("head_dim %d, %s, seed %d" % (head_dim, dtype, seed), flush=True)
     model = make_model(head_dim, dtype, seed)
     must_equal = dtype == torch.float16
     if must_equal:
-        prompts = choose_clear(model, seed, new_tokens)
+        prompts, dense = choose_clear(model, seed, new_tokens)
     else:
-        prompts = random_prompts(seed, 1)
-    print("head_dim %d, %s, seed %d" % (head_dim, dtype, seed), flush=True)
+        prompts = [random_prompts(seed, n, 1)[0].tolist() for n in PROMPT_LENGTHS]
+    if len(prompts) < FEWEST_PROMPTS:
+        print("  FAILED: only %d prompts are free of ties" % len(prompts))
+        return True
     expected, _, seconds = generate(model, prompts, new_tokens, "paged|sdpa", False, False)
     print("  paged|sdpa: %d requests, %.1f s" % (len(expected), seconds), flush=True)
-    failed = len(prompts) < 6 or len(expected) != len(prompts) or any(
+    failed = len(expected) != len(prompts) or any(
         len(tokens) != new_tokens for tokens in expected
     )
     if failed:
         print("  FAILED: transformers' own sdpa gave %s" % [len(t) for t in expected])
+    if must_equal:
+        print("  sdpa without pages gives the same for %d of %d"
+              % (sum(a == b for a, b in zip(dense, expected)), len(prompts)))
     shown = set()
     for tables in (False, True):
         for graphs in (False, True):
@@ -232,7 +252,7 @@ def run(head_dim, dtype, seed, new_tokens):
     got, _, _ = generate(model, prompts, new_tokens, "flash_attention_2", True, False)
     changed = sum(a != b for a, b in zip(expected, got))
     print("  a wrong scale changes %d of %d requests" % (changed, len(prompts)))
-    return failed or changed == 0
+    return failed or 2 * changed < len(prompts)
 
 
 def main():
