@@ -10,6 +10,7 @@ namespace interleave::sim {
 
 absl::Status CostModelExecutor::Run(const Batch& batch,
                                     IterationTiming& timing) {
+  if (batch.idle > SimDuration::Zero()) model_->Idle(batch.idle);
   timing.device = model_->IterationTime(batch.shape);
   timing.predicted = timing.device;
   timing.host = HostTime(batch.shape.num_sequences());
@@ -19,6 +20,7 @@ absl::Status CostModelExecutor::Run(const Batch& batch,
     model_->DecodeTimes(batch.shape.decode,
                         absl::MakeSpan(&timing.decodes_alone, 1));
   }
+  model_->Ran(batch.shape.num_tokens(), absl::MakeConstSpan(&timing.device, 1));
   return absl::OkStatus();
 }
 

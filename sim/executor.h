@@ -16,6 +16,8 @@ namespace interleave::sim {
 // Everything an executor may want to know of one iteration.
 struct Batch {
   BatchShape shape;
+  // Time since the end of the iteration before.
+  SimDuration idle;
   // The pieces, and the requests with their block tables behind them; a cost
   // model reads the shape alone.
   const scheduler::CommittedBatch& committed;
@@ -44,10 +46,14 @@ class Executor {
 
   // Whether Foresee can tell; false where only running can.
   virtual bool CanForesee() const { return false; }
-  // Device times of out.size() consecutive iterations of `first` alone, as Run
-  // would give them.
+  // Device times of out.size() consecutive iterations of `first` alone that
+  // begin now, as Run would give them.
   // REQUIRES: CanForesee().
   virtual void Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) {}
+  // Tells that iterations of so many decodes each were carried out as foreseen,
+  // in these times.
+  virtual void OnForeseen(int64_t num_decodes,
+                          absl::Span<const SimDuration> device) {}
 
   // The host's share of an iteration with so many sequences.
   virtual SimDuration HostTime(int64_t num_sequences) const = 0;

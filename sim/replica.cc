@@ -262,7 +262,10 @@ void Replica::BuildShape() {
 
 absl::Status Replica::RunBatch(SimTime now) {
   timing_ = IterationTiming();
-  RETURN_IF_ERROR(executor_->Run({shape_, committed_, *state_}, timing_));
+  const SimDuration idle = iteration_ > 0
+                               ? std::max(now - end_, SimDuration::Zero())
+                               : SimDuration::Zero();
+  RETURN_IF_ERROR(executor_->Run({shape_, idle, committed_, *state_}, timing_));
   start_ = now;
   end_ = now + timing_.device + timing_.host;
   repeatable_ = MayRepeat();
@@ -301,7 +304,7 @@ bool Replica::StartRepeated(SimTime now) {
   committed_.decode_all = true;
   recomputed_tokens_ = 0;
   timing_.host = executor_->HostTime(shape_.decode.count);
-  StartForeseen(now, foreseen_[0]);
+  StartForeseen(now, 1);
   return true;
 }
 
@@ -336,11 +339,14 @@ void Replica::StartNextDecodes() {
   state_->CommitDecodeAll();
   FillSteady(shape_.decode);
   executor_->Foresee(shape_.decode, absl::MakeSpan(foreseen_.data(), 1));
-  StartForeseen(end_, foreseen_[0]);
+  StartForeseen(end_, 1);
 }
 
-void Replica::StartForeseen(SimTime now, SimDuration device) {
-  timing_.device = timing_.predicted = timing_.decodes_alone = device;
+void Replica::StartForeseen(SimTime now, size_t count) {
+  executor_->OnForeseen(shape_.decode.count,
+                        absl::MakeConstSpan(foreseen_.data(), count));
+  timing_.device = timing_.predicted = timing_.decodes_alone =
+      foreseen_[count - 1];
   start_ = now;
   end_ = now + timing_.device + timing_.host;
 }
@@ -386,7 +392,7 @@ void Replica::RunStretch(SimTime horizon, size_t lookahead) {
   // Nobody joins or leaves in between, so the longest gap stands for all.
   history_.Push(state.decode_iterations() - 1, longest);
   FillSteady(shape_.decode);
-  StartForeseen(last_decode_end_, foreseen_[count - 1]);
+  StartForeseen(last_decode_end_, count);
 }
 
 NanosSum Replica::BlockTime(absl::Span<const SimTime> starts,

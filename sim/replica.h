@@ -118,7 +118,9 @@ class Replica final : private scheduler::IterationPredictor {
   // nothing else happening.
   bool MayGoOn(SimTime horizon) const;
   void StartNextDecodes();
-  void StartForeseen(SimTime now, SimDuration device);
+  // The first `count` foreseen iterations are carried out; the last one of them
+  // is in flight, and began at `now`.
+  void StartForeseen(SimTime now, size_t count);
   // Completes iterations and starts the ones after, up to `lookahead` of them.
   // REQUIRES: MayGoOn(horizon), no fresh requests, no records wanted.
   void RunStretch(SimTime horizon, size_t lookahead);

@@ -25,13 +25,15 @@ class CostModel {
  public:
   virtual ~CostModel() = default;
 
-  // Device time of an iteration of this shape, without the host's share.
+  // Device time of an iteration of this shape that begins now, without the
+  // host's share.
   // REQUIRES: at least one token.
   virtual SimDuration IterationTime(const BatchShape& shape) = 0;
 
   // Times of out.size() consecutive iterations in which the sequences of
   // `first`, and nothing else, decode one token each.  Equal, to the last bit,
-  // to calling IterationTime once an iteration; overridden for speed.
+  // to calling IterationTime and Ran once an iteration, but leaves no trace;
+  // overridden for speed.
   virtual void DecodeTimes(const DecodeGroup& first,
                            absl::Span<SimDuration> out) {
     BatchShape shape;
@@ -41,6 +43,13 @@ class CostModel {
       shape.decode.Advance();
     }
   }
+
+  // Tells of iterations that have run, one after the other, of so many tokens
+  // each, and what each took on the device.  A model whose times depend on what
+  // ran before (see throttle.h) remembers it; others do nothing.
+  virtual void Ran(int64_t num_tokens, absl::Span<const SimDuration> device) {}
+  // The device has had nothing to do for so long.
+  virtual void Idle(SimDuration time) {}
 
   // Whether IterationTime reads kv_tokens_max, which costs the engine some
   // work to keep; where false, that field is 0.

@@ -18,6 +18,7 @@
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/model_math.h"
 #include "sim/cost/rounding.h"
+#include "sim/cost/throttle.h"
 
 namespace interleave::sim {
 namespace {
@@ -140,8 +141,8 @@ Lengths LengthsOf(const DecodeGroup& decode) {
 class ProfileModel final : public CostModel {
  public:
   ProfileModel(const ProfileOptions& options, AttentionTables attention,
-               SkewTable skew, Dense dense, double layers,
-               double swapped_block_ns, std::string description)
+               SkewTable skew, Dense dense, const ThrottleTable& throttle,
+               double layers, double swapped_block_ns, std::string description)
       : chunk_mapping_(options.chunk_mapping()),
         additive_(options.mixed_rule() == ProfileOptions::ADDITIVE),
         attention_(std::move(attention)),
@@ -150,28 +151,20 @@ class ProfileModel final : public CostModel {
                            : options.query_overhead_keys()),
         skew_(std::move(skew)),
         dense_(std::move(dense)),
+        throttle_(throttle),
         attention_scale_(layers * kNanosPerMicro),
         swapped_block_ns_(swapped_block_ns),
         description_(std::move(description)) {}
 
   SimDuration IterationTime(const BatchShape& shape) override {
-    bool outside = false;
-    double rest = 0;
-    const TablePoint point = Map(shape, &rest, &outside);
-    const DenseTables& dense =
-        point.chunk == 0 ? dense_.decodes_alone : dense_.with_prefill;
-    double ns = dense.At(shape.num_tokens(), shape.num_sequences(), &outside);
-    ns += attention_scale_ * (Attention(point, &outside) + rest);
-    ns += swapped_block_ns_ * static_cast<double>(shape.swapped_out_blocks +
-                                                  shape.swapped_in_blocks);
-    Count(outside);
-    return RoundNanos(ns);
+    return TimeIn(throttle_, shape);
   }
 
   void DecodeTimes(const DecodeGroup& first,
                    absl::Span<SimDuration> out) override {
+    Throttle throttle = throttle_;
     if (attention_.decode.has_extended()) {
-      return CostModel::DecodeTimes(first, out);
+      return EachDecodeTime(first, throttle, out);
     }
     bool row_outside = false;
     const double rest =
@@ -184,17 +177,50 @@ class ProfileModel final : public CostModel {
       const double us = WithSkew(decode, 0, 0, [&](double, double length) {
         return row.At(length, &outside);
       });
-      duration = RoundNanos(rest + attention_scale_ * us);
+      duration = RoundNanos((rest + attention_scale_ * us) *
+                            throttle.Slowdown(first.count));
+      throttle.Run(first.count, duration);
       Count(outside);
       decode.Advance();
     }
   }
+
+  void Ran(int64_t num_tokens, absl::Span<const SimDuration> device) override {
+    for (const SimDuration time : device) throttle_.Run(num_tokens, time);
+  }
+  void Idle(SimDuration time) override { throttle_.Idle(time); }
 
   bool NeedsKvTokensMax() const override { return !skew_.empty(); }
   CostModelStats stats() const override { return stats_; }
   std::string Description() const override { return description_; }
 
  private:
+  SimDuration TimeIn(const Throttle& throttle, const BatchShape& shape) {
+    bool outside = false;
+    double rest = 0;
+    const TablePoint point = Map(shape, &rest, &outside);
+    const DenseTables& dense =
+        point.chunk == 0 ? dense_.decodes_alone : dense_.with_prefill;
+    double ns = dense.At(shape.num_tokens(), shape.num_sequences(), &outside);
+    ns += attention_scale_ * (Attention(point, &outside) + rest);
+    ns *= throttle.Slowdown(shape.num_tokens());
+    ns += swapped_block_ns_ * static_cast<double>(shape.swapped_out_blocks +
+                                                  shape.swapped_in_blocks);
+    Count(outside);
+    return RoundNanos(ns);
+  }
+
+  void EachDecodeTime(const DecodeGroup& first, Throttle throttle,
+                      absl::Span<SimDuration> out) {
+    BatchShape shape;
+    shape.decode = first;
+    for (SimDuration& duration : out) {
+      duration = TimeIn(throttle, shape);
+      throttle.Run(first.count, duration);
+      shape.decode.Advance();
+    }
+  }
+
   void Count(bool outside) {
     ++stats_.queries;
     if (outside) ++stats_.outside_grid;
@@ -340,6 +366,7 @@ class ProfileModel final : public CostModel {
   const double overhead_keys_;
   const SkewTable skew_;
   const Dense dense_;
+  Throttle throttle_;
   const double attention_scale_;
   const double swapped_block_ns_;
   const std::string description_;
@@ -448,7 +475,9 @@ std::string Describe(const ProfileTables& tables, const ModelSpec& model,
       tables.attention.mixed.empty()
           ? "ADDITIVE, none were measured"
           : ProfileOptions::MixedRule_Name(options.mixed_rule()),
-      "; uneven lengths: ", tables.skew.empty() ? "MEAN_ONLY" : "FITTED_ALPHA");
+      "; uneven lengths: ", tables.skew.empty() ? "MEAN_ONLY" : "FITTED_ALPHA",
+      "; throttling: ",
+      tables.throttle == ThrottleTable() ? "RECOVERED" : "FOLLOWED");
 }
 
 }  // namespace
@@ -472,6 +501,9 @@ absl::StatusOr<std::unique_ptr<CostModel>> CreateProfileModel(
   if (options.skew_rule() == ProfileOptions::MEAN_ONLY) {
     tables.skew = SkewTable();
   }
+  if (options.throttle_rule() == ProfileOptions::RECOVERED) {
+    tables.throttle = ThrottleTable();
+  }
   RETURN_IF_ERROR(CheckNames(tables, model, device));
   Dense dense;
   ASSIGN_OR_RETURN(dense.decodes_alone,
@@ -484,7 +516,8 @@ absl::StatusOr<std::unique_ptr<CostModel>> CreateProfileModel(
   std::string description = Describe(tables, model, layers, options);
   return std::make_unique<ProfileModel>(
       options, std::move(tables.attention), std::move(tables.skew),
-      std::move(dense), layers, swapped_block_ns, std::move(description));
+      std::move(dense), tables.throttle, layers, swapped_block_ns,
+      std::move(description));
 }
 
 }  // namespace interleave::sim

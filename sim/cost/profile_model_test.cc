@@ -298,6 +298,59 @@ TEST(ProfileModelTest, DecodeTimesEqualsIterationByIteration) {
   }
 }
 
+// 10 ms; 20% and 10%; memory alone up to 4 tokens, products alone from 256 on.
+ProfileTables ThrottledTables() {
+  ProfileTables tables = Tables();
+  tables.throttle = {10'000, 0.2, 0.1, 4, 256};
+  return tables;
+}
+
+TEST(ProfileModelTest, ThrottlingByHand) {
+  const auto cost = Create(Options(), ThrottledTables());
+  const std::vector<PrefillChunk> chunk = {{256, 64}};
+  const BatchShape prompt = Shape(chunk, {});
+  const BatchShape decodes = Shape({}, {1024, 1024, 1024});
+  EXPECT_EQ(cost->IterationTime(prompt), SimDuration::Micros(5162));
+  EXPECT_EQ(cost->IterationTime(decodes), SimDuration::Micros(1956));
+  // (0 + 1 x 1) / 2.
+  const SimDuration ten = SimDuration::Millis(10);
+  cost->Ran(256, absl::MakeConstSpan(&ten, 1));
+  EXPECT_EQ(cost->IterationTime(prompt), SimDuration::Micros(5162 * 1.1));
+  EXPECT_EQ(cost->IterationTime(decodes), SimDuration::Micros(1956 * 1.05));
+  // Asking changes nothing; 30 ms of nothing leave 0.5 / 4.
+  cost->Idle(SimDuration::Millis(30));
+  EXPECT_EQ(cost->IterationTime(prompt), SimDuration::Micros(5162 * 1.025));
+}
+
+TEST(ProfileModelTest, RecoveredRuleForgetsWhatRan) {
+  ProfileOptions options = Options();
+  options.set_throttle_rule(ProfileOptions::RECOVERED);
+  const auto cost = Create(options, ThrottledTables());
+  const SimDuration ten = SimDuration::Millis(10);
+  cost->Ran(256, absl::MakeConstSpan(&ten, 1));
+  EXPECT_EQ(cost->IterationTime(Shape({}, {1024, 1024, 1024})),
+            SimDuration::Micros(1956));
+}
+
+TEST(ProfileModelTest, ThrottledDecodeTimesEqualIterationByIteration) {
+  const auto cost = Create(Options(), ThrottledTables());
+  const SimDuration ten = SimDuration::Millis(10);
+  cost->Ran(256, absl::MakeConstSpan(&ten, 1));
+  const DecodeGroup first = Decodes({100, 900, 1'500, 2'000, 4'000});
+  std::vector<SimDuration> times(200);
+  cost->DecodeTimes(first, absl::MakeSpan(times));
+  BatchShape shape;
+  shape.decode = first;
+  for (const SimDuration time : times) {
+    ASSERT_EQ(cost->IterationTime(shape), time);
+    cost->Ran(first.count, absl::MakeConstSpan(&time, 1));
+    shape.decode.Advance();
+  }
+  // The last ones are slower for their longer caches alone: 5 tokens are 1 /
+  // 252 of products.
+  EXPECT_LT(times[199], SimDuration::Micros(1.001 * 10 * (5 + 5 * 119)));
+}
+
 TEST(ProfileModelTest, PaddedTokens) {
   ProfileOptions options = Options();
   for (const int size : {1, 2, 4, 8}) options.add_padded_tokens(size);

@@ -24,7 +24,8 @@ namespace {
 constexpr const char* kRequiredFiles[] = {"dense.csv", "per_sequence.csv",
                                           "attention.csv"};
 constexpr const char* kOptionalFiles[] = {"skew_fit.csv", "layers.csv",
-                                          "host_overhead.csv", "meta.yaml"};
+                                          "host_overhead.csv", "throttle.csv",
+                                          "meta.yaml"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -353,6 +354,36 @@ absl::StatusOr<HostOverhead> ParseHostOverhead(absl::string_view text,
   return *host;
 }
 
+absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
+                                            absl::string_view source) {
+  std::optional<ThrottleTable> throttle;
+  RETURN_IF_ERROR(ForEachCsvRow(
+      text, source,
+      {"time_constant_us", "compute_slowdown", "memory_slowdown",
+       "memory_tokens", "compute_tokens"},
+      [&](const TableRow& row) -> absl::Status {
+        if (throttle.has_value()) return row.Error("a second line; remove it");
+        double values[5];
+        for (size_t i = 0; i < 5; ++i) {
+          ASSIGN_OR_RETURN(values[i], row.NonNegative(i));
+        }
+        throttle = ThrottleTable{values[0], values[1], values[2], values[3],
+                                 values[4]};
+        if (values[0] != 0 && (values[0] < 1 || values[0] > 1e9)) {
+          return row.Error(
+              "time_constant_us must be 0, or between 1 us and 1000 s");
+        }
+        if (std::max(values[1], values[2]) > 10) {
+          return row.Error("a slowdown above 10; expected a share, as 0.12");
+        }
+        if (values[0] > 0 && values[3] >= values[4]) {
+          return row.Error("memory_tokens must be less than compute_tokens");
+        }
+        return absl::OkStatus();
+      }));
+  return *throttle;
+}
+
 absl::StatusOr<ProfileTables> ParseProfileTables(
     const std::map<std::string, std::string>& files, absl::string_view source) {
   const auto path = [&](const char* file) {
@@ -386,6 +417,11 @@ absl::StatusOr<ProfileTables> ParseProfileTables(
       host != nullptr) {
     ASSIGN_OR_RETURN(tables.host,
                      ParseHostOverhead(*host, path("host_overhead.csv")));
+  }
+  if (const std::string* const throttle = text("throttle.csv");
+      throttle != nullptr) {
+    ASSIGN_OR_RETURN(tables.throttle,
+                     ParseThrottle(*throttle, path("throttle.csv")));
   }
   if (const std::string* const meta = text("meta.yaml"); meta != nullptr) {
     tables.meta = ParseMeta(*meta);

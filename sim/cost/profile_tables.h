@@ -19,6 +19,10 @@
 //                     "decodes_alone" or "with_prefill"; see LayerUse
 //   host_overhead.csv constant_us,per_sequence_us (optional; ours): one line,
 //                     the host's time between iterations
+//   throttle.csv      time_constant_us,compute_slowdown,memory_slowdown,
+//                     memory_tokens,compute_tokens (optional; ours): one line,
+//                     a ThrottleTable; the times of the other files are then
+//                     those of a recovered card
 //   meta.yaml         optional; `key: value` lines at its left margin are kept.
 //                     model_name and device_name, where given, are the shipped
 //                     model and device that the tables hold for
@@ -40,6 +44,7 @@
 #include "sim/cost/cost.pb.h"
 #include "sim/cost/grid.h"
 #include "sim/cost/host_overhead.h"
+#include "sim/cost/throttle.h"
 
 namespace interleave::sim {
 
@@ -97,6 +102,8 @@ struct ProfileTables {
   // Empty where there is no layers.csv.
   std::vector<LayerUse> layers;
   std::optional<HostOverhead> host;
+  // Of a card that is never throttled where there is no throttle.csv.
+  ThrottleTable throttle;
   std::map<std::string, std::string> meta;
 };
 
@@ -112,6 +119,8 @@ absl::StatusOr<std::vector<LayerUse>> ParseLayerUses(absl::string_view text,
                                                      absl::string_view source);
 absl::StatusOr<HostOverhead> ParseHostOverhead(absl::string_view text,
                                                absl::string_view source);
+absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
+                                            absl::string_view source);
 std::map<std::string, std::string> ParseMeta(absl::string_view text);
 
 // Tables from the texts of their files, by name ("dense.csv"); `source` stands

@@ -7,7 +7,9 @@
 
 #include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "base/sim_time.h"
 #include "sim/cost/profile_tables.h"
+#include "sim/cost/throttle.h"
 
 namespace interleave::sim {
 namespace {
@@ -37,6 +39,15 @@ void Skew(absl::string_view text) {
   CHECK(std::isfinite(skew->Alpha({16, 5, 0.3, 2'000, 100})));
 }
 
+void Slowdown(absl::string_view text) {
+  const auto table = ParseThrottle(text, "fuzz");
+  if (!table.ok()) return;
+  Throttle throttle(*table);
+  throttle.Run(2'000, SimDuration::Millis(25));
+  CHECK(throttle.state() >= 0 && throttle.state() <= 1);
+  CHECK(throttle.Slowdown(300) >= 1);
+}
+
 }  // namespace
 }  // namespace interleave::sim
 
@@ -59,6 +70,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'h':
       (void)interleave::sim::ParseHostOverhead(text, "fuzz");
+      break;
+    case 't':
+      interleave::sim::Slowdown(text);
       break;
     default:
       interleave::sim::ParseMeta(text);

@@ -189,8 +189,23 @@ TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
   EXPECT_TRUE(tables.skew.empty());
   files["layers.csv"] = "layer,per_layer,per_iteration,batches\nall,0,1,all\n";
   files["host_overhead.csv"] = "constant_us,per_sequence_us\n20,0\n";
+  EXPECT_EQ(tables.throttle, ThrottleTable());
+  const std::string throttle_header =
+      "time_constant_us,compute_slowdown,memory_slowdown,memory_tokens,"
+      "compute_tokens\n";
+  files["throttle.csv"] = throttle_header + "46000,0.126,0.083,128,1024\n";
   files["meta.yaml"] = "gpu: H\n";
   ASSERT_OK_AND_ASSIGN(tables, ParseProfileTables(files, "p"));
+  EXPECT_EQ(tables.throttle, (ThrottleTable{46'000, 0.126, 0.083, 128, 1024}));
+  for (const char* line : {"46000,0.1,0.1,128,128", "46000,-0.1,0.1,128,1024",
+                           "46000,0.1,0.1,128", "1e10,0.1,0.1,128,1024",
+                           "1e-310,0.1,0.1,128,1024", "46000,12,0.1,128,1024",
+                           "46000,0.1,0.1,128,1024\n46000,0.1,0.1,128,1024"}) {
+    files["throttle.csv"] = absl::StrCat(throttle_header, line, "\n");
+    EXPECT_THAT(ParseProfileTables(files, "p"), Invalid("p/throttle.csv:"))
+        << line;
+  }
+  files.erase("throttle.csv");
   EXPECT_EQ(tables.layers.size(), 1u);
   EXPECT_EQ(tables.host->constant.nanos(), 20'000);
   EXPECT_EQ(tables.meta.at("gpu"), "H");

@@ -86,6 +86,13 @@ std::map<std::string, std::string> ProfileFiles(
   files["host_overhead.csv"] =
       absl::StrFormat("constant_us,per_sequence_us\n%.2f,%.4f\n",
                       data.host_constant_us, data.host_per_sequence_us);
+  if (const ThrottleTable& t = data.throttle; t.time_constant_us > 0) {
+    files["throttle.csv"] = absl::StrFormat(
+        "time_constant_us,compute_slowdown,memory_slowdown,memory_tokens,"
+        "compute_tokens\n%.0f,%.4f,%.4f,%.0f,%.0f\n",
+        t.time_constant_us, t.compute_slowdown, t.memory_slowdown,
+        t.memory_tokens, t.compute_tokens);
+  }
   std::string& text = files["meta.yaml"];
   for (const auto& [key, value] : meta) {
     absl::StrAppend(&text, key, ": ", value, "\n");

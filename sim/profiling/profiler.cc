@@ -15,6 +15,7 @@
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/grid.h"
 #include "sim/profiling/random_batches.h"
+#include "sim/profiling/throttle_fit.h"
 
 namespace interleave::sim {
 namespace {
@@ -30,6 +31,11 @@ constexpr double kLargeTokens = 512;
 // Own batches between the measured ones: decodes, and a prompt.
 constexpr int32_t kOwnDecodes = 32;
 constexpr int32_t kOwnPrompt = 1024;
+// Rows of prompts and of decodes that show how the card is throttled: so many
+// of both, of up to so many prompts and so many decodes.
+constexpr int kThrottleRounds = 24;
+constexpr int64_t kLongestRow = 8;
+constexpr int64_t kRecovery = 40;
 // Microseconds of large batches after which the clock has settled.
 constexpr double kRow = 100'000;
 // How far, in microseconds of large batches, their share may stray.
@@ -163,6 +169,7 @@ std::function<bool(int64_t)> Profiler::AffordableUntil(double share) {
 
 absl::StatusOr<BatchTime> Profiler::RunOnce(const MeasuredBatch& batch) {
   ASSIGN_OR_RETURN(const BatchTime time, timer_->Time(batch));
+  throttle_.Run(batch.num_tokens(), time.device);
   const double us = time.device.micros();
   balance_us_ += us * (LargeShare(batch) - options_.compute_share);
   row_us_ = IsLarge(batch) ? row_us_ + us : 0;
@@ -176,6 +183,11 @@ MeasuredBatch Profiler::OwnPrompt() const {
   return Mixed({std::min(kOwnPrompt, options_.max_chunk), 0}, 0, 0);
 }
 
+MeasuredBatch Profiler::OwnDecodes() const {
+  return Decodes(std::min(kOwnDecodes, options_.max_sequences),
+                 std::min(1024, options_.max_kv));
+}
+
 absl::Status Profiler::Heat() {
   const MeasuredBatch prompt = OwnPrompt();
   if (!IsLarge(prompt)) return absl::OkStatus();
@@ -185,9 +197,7 @@ absl::Status Profiler::Heat() {
 
 absl::Status Profiler::Pace() {
   if (options_.compute_share <= 0) return absl::OkStatus();
-  const MeasuredBatch decodes =
-      Decodes(std::min(kOwnDecodes, options_.max_sequences),
-              std::min(1024, options_.max_kv));
+  const MeasuredBatch decodes = OwnDecodes();
   // A row of large batches is left behind, however long it was.
   balance_us_ = std::min(balance_us_, 2 * kStray);
   if (balance_us_ < -kStray && IsLarge(OwnPrompt())) {
@@ -217,8 +227,9 @@ absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
       RETURN_IF_ERROR(RunOnce(batch).status());
     }
     RETURN_IF_ERROR(IsLarge(batch) ? Heat() : Pace());
+    const double slowdown = throttle_.Slowdown(batch.num_tokens());
     ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
-    samples[i].device_us.push_back(time.device.micros());
+    samples[i].device_us.push_back(time.device.micros() / slowdown);
     samples[i].host_us.push_back(time.host.micros());
     return absl::OkStatus();
   };
@@ -309,6 +320,47 @@ absl::StatusOr<double> Profiler::DecodeLinearUs(double sequences) {
 
 absl::StatusOr<double> Profiler::LmHeadUs(double sequences) const {
   return Interpolate(data_.lm_head, sequences);
+}
+
+absl::StatusOr<BatchTime> Profiler::RunNth(int64_t n,
+                                           const MeasuredBatch& batch) {
+  const std::string key = absl::StrCat("throttle ", n, " ", KeyOf(batch));
+  if (std::optional<BatchTime> known = journal_->Find(key)) return *known;
+  ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
+  RETURN_IF_ERROR(journal_->Add(key, time));
+  return time;
+}
+
+absl::Status Profiler::MeasureThrottle() {
+  StartStage("throttling");
+  const MeasuredBatch prompt = OwnPrompt();
+  const MeasuredBatch decodes = OwnDecodes();
+  if (static_cast<double>(prompt.num_tokens()) < options_.compute_tokens) {
+    return absl::OkStatus();
+  }
+  std::vector<ThrottleSample> series;
+  int64_t n = 0;
+  const auto run = [&](const MeasuredBatch& batch, int64_t times) {
+    for (; times > 0; --times) {
+      ASSIGN_OR_RETURN(const BatchTime time, RunNth(n++, batch));
+      series.push_back({batch.num_tokens(), time.device.micros()});
+    }
+    return absl::OkStatus();
+  };
+  // What a first launch takes is nobody's time.
+  RETURN_IF_ERROR(run(prompt, 2));
+  RETURN_IF_ERROR(run(decodes, kRecovery));
+  series.clear();
+  Rng rng = Rng(options_.seed).Fork("throttle");
+  for (int round = 0; round < kThrottleRounds; ++round) {
+    RETURN_IF_ERROR(run(prompt, rng.UniformInt(1, kLongestRow)));
+    RETURN_IF_ERROR(run(decodes, rng.UniformInt(2, kRecovery)));
+  }
+  data_.stages.back().measurements = n;
+  data_.throttle =
+      FitThrottle(series, options_.memory_tokens, options_.compute_tokens);
+  throttle_ = Throttle(data_.throttle);
+  return absl::OkStatus();
 }
 
 // The curve steps where a matrix product needs one tile more: bisection finds
@@ -616,6 +668,7 @@ void Profiler::FitHost() {
 }
 
 absl::StatusOr<ProfileData> Profiler::Measure() {
+  RETURN_IF_ERROR(MeasureThrottle());
   RETURN_IF_ERROR(MeasureLinear());
   RETURN_IF_ERROR(MeasureLmHead());
   RETURN_IF_ERROR(MeasureDecodeLinear());

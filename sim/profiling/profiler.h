@@ -1,6 +1,9 @@
 // Profiler: measures what the profile cost model needs of an engine, by timing
 // whole iterations.
 //
+//   throttle     rows of prompts and of decodes as they come: how much slower
+//                the card gets (sim/cost/throttle.h); all other times are
+//                divided by that, so that they are those of a recovered card
 //   iteration    a batch without attention, by tokens: linear layers, norms,
 //                the LM head for one sequence, and the gaps between launches
 //   lm_head      what the LM head costs beyond that, by sequences
@@ -21,12 +24,10 @@
 // card in whole rounds of tiles, or just miss it, which batches as they come do
 // not, and so are 5 to 25% of attention off.
 //
-// A card's clock follows its power.  On an H200 a batch of 512 tokens and more
-// takes 10 to 12% longer in a row of such batches than after 100 ms of decodes,
-// and a decode iteration 4% longer right after one than later.  So a batch is
-// timed in the state that a server under load has for it: large ones in a row,
-// twice each; small ones four times, at several moments between prompts that
-// take `compute_share` of the time.  Medians count.
+// A batch is timed in the state that a server under load has for it, where what
+// it is divided by is known best: large ones in a row, twice each; small ones
+// four times, at several moments between prompts that take `compute_share` of
+// the time.  Medians count.
 //
 // At the end, batches like those of a served conversation trace (several
 // chunks, decodes of uneven lengths) are measured and held against the tables'
@@ -49,6 +50,7 @@
 #include "absl/types/span.h"
 #include "base/random.h"
 #include "sim/cost/cost_model.h"
+#include "sim/cost/throttle.h"
 #include "sim/profiling/batch_timer.h"
 #include "sim/profiling/grid_search.h"
 #include "sim/profiling/journal.h"
@@ -73,6 +75,9 @@ struct ProfilerOptions {
   // Share of the time in which prompts are computed where small batches are
   // timed; 0: none.
   double compute_share = 0.25;
+  // Of the ThrottleTable.  Nothing is throttled where chunks are smaller.
+  double memory_tokens = 128;
+  double compute_tokens = 1024;
   // Of the time that `now` tells.  The coarsest grids are measured whatever
   // they take.
   absl::Duration budget = absl::Minutes(5);
@@ -103,6 +108,7 @@ struct StageReport {
 
 // Times in microseconds; of attention, a layer.
 struct ProfileData {
+  ThrottleTable throttle;
   std::map<double, double> iteration;
   std::map<double, double> decode_iteration;
   std::map<double, double> lm_head;
@@ -149,8 +155,11 @@ class Profiler {
   // Before a small one: brings the share of prompts back to where it should be.
   absl::Status Pace();
   absl::StatusOr<BatchTime> RunOnce(const MeasuredBatch& batch);
+  // The same, once and for all: from the journal if it is there.
+  absl::StatusOr<BatchTime> RunNth(int64_t n, const MeasuredBatch& batch);
   // The prompt that is computed between what is timed.
   MeasuredBatch OwnPrompt() const;
+  MeasuredBatch OwnDecodes() const;
   // Microseconds on the device.
   absl::StatusOr<double> DeviceUs(const MeasuredBatch& batch);
   // An iteration without attention, measured where it has not been.
@@ -159,6 +168,7 @@ class Profiler {
   absl::StatusOr<double> LmHeadUs(double sequences) const;
   int32_t GraphSize(double sequences) const;
 
+  absl::Status MeasureThrottle();
   absl::Status MeasureLinear();
   absl::Status MeasureLmHead();
   absl::Status MeasureDecodeLinear();
@@ -201,6 +211,8 @@ class Profiler {
   double balance_us_ = 0;
   // Microseconds of large batches since the last small one.
   double row_us_ = 0;
+  // Once it has been measured.
+  Throttle throttle_;
   std::vector<HostSample> host_;
   int64_t stage_measurements_ = 0;
   absl::Time stage_begin_;

@@ -35,13 +35,14 @@ class FakeEngine final : public BatchTimer {
     }
     ++calls;
     ++calls_by_key[KeyOf(batch)];
-    const bool large = batch.num_tokens() >= 512;
+    const double compute = std::clamp(
+        (static_cast<double>(batch.num_tokens()) - 128) / (1024 - 128), 0.0,
+        1.0);
     const double us =
-        DeviceUs(batch) * (1 + heat * (large ? kLargeSlower : kSmallSlower));
-    total_us += us;
-    if (large) large_us += us;
+        DeviceUs(batch) *
+        (1 + heat * (kSmallSlower + compute * (kLargeSlower - kSmallSlower)));
     if (clock_follows_power) {
-      heat += ((large ? 1.0 : 0.0) - heat) * (1 - std::exp(-us / 50e3));
+      heat += (compute - heat) * (1 - std::exp(-us / 50e3));
     }
     const double host = 20 + 0.5 * static_cast<double>(batch.num_sequences());
     now += absl::Microseconds(us + host + 10);
@@ -98,9 +99,6 @@ class FakeEngine final : public BatchTimer {
   bool clock_follows_power = false;
   // From 0, after a while without large batches, to 1.
   double heat = 0;
-  // Time of all batches, and of those of 512 tokens and more.
-  double total_us = 0;
-  double large_us = 0;
   int calls = 0;
   int fail_at = -1;
   std::map<std::string, int> calls_by_key;
@@ -200,7 +198,7 @@ TEST_F(ProfilerTest, FindsTheStepsOfLinearLayers) {
   }
 }
 
-TEST_F(ProfilerTest, TimesLargeBatchesHotAndSmallOnesWarm) {
+TEST_F(ProfilerTest, TellsACardsThrottlingFromItsTimes) {
   engine_.clock_follows_power = true;
   const auto journal = OpenJournal();
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
@@ -211,13 +209,27 @@ TEST_F(ProfilerTest, TimesLargeBatchesHotAndSmallOnesWarm) {
                FakeEngine::DeviceUs(batch) -
            1;
   };
-  // After 100 ms of large batches, 1 - exp(-2) of the way and more.
-  EXPECT_NEAR(slower(Mixed({2048, 0}, 0, 0)), FakeEngine::kLargeSlower, 0.02);
+  // The fake is at every moment where an exponential is; Throttle steps.
+  EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 8e3);
+  EXPECT_NEAR(data.throttle.compute_slowdown, FakeEngine::kLargeSlower, 0.01);
+  EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.005);
+  EXPECT_NEAR(slower(Mixed({2048, 0}, 0, 0)), 0, 0.01);
   MeasuredBatch mixed = Typical(64, 4096);
   mixed.chunks = {{1024, 4096}};
-  EXPECT_NEAR(slower(mixed), FakeEngine::kLargeSlower, 0.02);
-  // A quarter of the time goes to prompts.
-  EXPECT_NEAR(slower(Decodes(8, 1024)), 0.25 * FakeEngine::kSmallSlower, 0.01);
+  EXPECT_NEAR(slower(mixed), 0, 0.01);
+  EXPECT_NEAR(slower(Typical(8, 64)), 0, 0.005);
+  // Throttled, they take what the fake takes then.
+  const std::vector<SimDuration> row(8, SimDuration::Millis(40));
+  model->Ran(2048, row);
+  EXPECT_NEAR(slower(Mixed({2048, 0}, 0, 0)), FakeEngine::kLargeSlower, 0.015);
+  EXPECT_NEAR(slower(Typical(8, 64)), FakeEngine::kSmallSlower, 0.01);
+}
+
+TEST_F(ProfilerTest, SeesNoThrottlingWhereThereIsNone) {
+  const auto journal = OpenJournal();
+  Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  EXPECT_EQ(data.throttle, ThrottleTable());
 }
 
 TEST_F(ProfilerTest, SmallBudgetsGiveCoarseGrids) {

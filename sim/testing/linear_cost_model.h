@@ -1,4 +1,5 @@
-// LinearCostModel: durations that a test can work out by hand.
+// LinearCostModel: durations that a test can work out by hand, on a card that
+// may be throttled.
 
 #ifndef SIM_TESTING_LINEAR_COST_MODEL_H_
 #define SIM_TESTING_LINEAR_COST_MODEL_H_
@@ -6,9 +7,11 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/types/span.h"
 #include "base/sim_time.h"
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/cost_model.h"
+#include "sim/cost/throttle.h"
 
 namespace interleave::sim {
 
@@ -23,18 +26,41 @@ class LinearCostModel final : public CostModel {
     int64_t kv_token = 0;
   };
 
-  explicit LinearCostModel(const Coefficients& ns) : ns_(ns) {}
+  explicit LinearCostModel(const Coefficients& ns,
+                           const ThrottleTable& throttle = {})
+      : ns_(ns), throttle_(throttle) {}
 
   SimDuration IterationTime(const BatchShape& shape) override {
-    return SimDuration::Nanos(ns_.iteration +
-                              ns_.prefill_token * shape.prefill_tokens +
-                              ns_.decode * shape.decode.count +
-                              ns_.kv_token * shape.decode.kv_tokens);
+    return TimeIn(throttle_, shape);
   }
+  void DecodeTimes(const DecodeGroup& first,
+                   absl::Span<SimDuration> out) override {
+    Throttle throttle = throttle_;
+    BatchShape shape;
+    shape.decode = first;
+    for (SimDuration& duration : out) {
+      duration = TimeIn(throttle, shape);
+      throttle.Run(first.count, duration);
+      shape.decode.Advance();
+    }
+  }
+  void Ran(int64_t num_tokens, absl::Span<const SimDuration> device) override {
+    for (const SimDuration time : device) throttle_.Run(num_tokens, time);
+  }
+  void Idle(SimDuration time) override { throttle_.Idle(time); }
   std::string Description() const override { return "linear"; }
 
  private:
+  SimDuration TimeIn(const Throttle& throttle, const BatchShape& shape) const {
+    const int64_t ns =
+        ns_.iteration + ns_.prefill_token * shape.prefill_tokens +
+        ns_.decode * shape.decode.count + ns_.kv_token * shape.decode.kv_tokens;
+    return SimDuration::Nanos(static_cast<int64_t>(
+        static_cast<double>(ns) * throttle.Slowdown(shape.num_tokens())));
+  }
+
   const Coefficients ns_;
+  Throttle throttle_;
 };
 
 }  // namespace interleave::sim

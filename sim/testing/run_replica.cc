@@ -42,8 +42,9 @@ std::unique_ptr<ReplicaRun> RunReplica(
   auto replica = Replica::Create(
       options, std::move(policy),
       std::make_unique<CostModelExecutor>(
-          std::make_unique<LinearCostModel>(setup.ns), setup.host),
-      &run->metrics, &workload, &run->records);
+          std::make_unique<LinearCostModel>(setup.ns, setup.throttle),
+          setup.host),
+      &run->metrics, &workload, setup.keep_records ? &run->records : nullptr);
   run->status = replica.status();
   if (!replica.ok()) return run;
   std::vector<std::unique_ptr<Replica>> replicas;

@@ -11,6 +11,7 @@
 #include "scheduler/limits.h"
 #include "scheduler/policy.h"
 #include "sim/cost/host_overhead.h"
+#include "sim/cost/throttle.h"
 #include "sim/metrics/metrics.h"
 #include "sim/testing/linear_cost_model.h"
 #include "sim/testing/list_workload.h"
@@ -43,7 +44,10 @@ struct ReplicaSetup {
   bool fast_forward = true;
   bool async_scheduling = false;
   LinearCostModel::Coefficients ns = {.iteration = 100};
+  ThrottleTable throttle;
   HostOverhead host;
+  // Where false, the replica may take stretches of decodes at once.
+  bool keep_records = true;
 };
 
 struct ReplicaRun {
