@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -41,18 +43,22 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(
         absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
   }
   std::unique_ptr<Journal> journal(new Journal(path, descriptor));
-  // What stands behind the last end of line was being written.
-  const size_t complete = text.ok() ? text->rfind('\n') + 1 : 0;
-  if (complete > 0) {
-    RETURN_IF_ERROR(journal->Load(text->substr(0, complete), subject));
+  // What stands behind the last end of line was being written, and empty lines
+  // before it would stand between the last line and the next.
+  const absl::string_view found = text.ok() ? *text : absl::string_view();
+  const absl::string_view lines = found.substr(0, found.rfind('\n') + 1);
+  const absl::string_view kept = absl::StripTrailingAsciiWhitespace(lines);
+  const bool torn_head =
+      lines.empty() && absl::StartsWith(Head(subject), found);
+  if (!torn_head) {
+    RETURN_IF_ERROR(journal->Load(lines.empty() ? found : lines, subject));
   }
-  if (ftruncate(descriptor, static_cast<off_t>(complete)) != 0 ||
+  if (ftruncate(descriptor, static_cast<off_t>(kept.size())) != 0 ||
       lseek(descriptor, 0, SEEK_END) < 0) {
     return absl::DataLossError(absl::StrCat(path, ": ", std::strerror(errno)));
   }
-  if (complete == 0) {
-    RETURN_IF_ERROR(journal->Write(absl::StrCat(Head(subject), "\n")));
-  }
+  RETURN_IF_ERROR(
+      journal->Write(absl::StrCat(kept.empty() ? Head(subject) : "", "\n")));
   return journal;
 }
 
@@ -65,9 +71,10 @@ absl::Status Journal::Load(absl::string_view text, absl::string_view subject) {
   LineReader lines(text, path_);
   lines.Next();
   if (lines.line() != Head(subject)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path_, " holds \"", lines.line(), "\", and this is \"", Head(subject),
-        "\"; remove that file or give another folder"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, " holds ", QuoteForMessage(lines.line()),
+                     ", and this is ", QuoteForMessage(Head(subject)),
+                     "; remove that file or give another folder"));
   }
   while (lines.Next()) {
     const std::vector<absl::string_view> fields =

@@ -68,6 +68,29 @@ TEST(JournalTest, StartsAgainAfterATornHead) {
               IsOkAndHolds("# interleave profile: a card\n"));
 }
 
+TEST(JournalTest, DropsEmptyLinesBeforeItGoesOn) {
+  const std::string path = Fresh("empty_lines");
+  std::ofstream(path) << "# interleave profile: a card \n\r\n \n";
+  {
+    ASSERT_OK_AND_ASSIGN(const auto journal, Journal::Open(path, "a card"));
+    EXPECT_EQ(journal->resumed(), 0);
+    EXPECT_OK(journal->Add("x", Time(5, 1)));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto journal, Journal::Open(path, "a card"));
+  EXPECT_EQ(journal->resumed(), 1);
+  EXPECT_THAT(ReadTextFile(path),
+              IsOkAndHolds("# interleave profile: a card\nx,5,1\n"));
+}
+
+TEST(JournalTest, LeavesAFileWithoutLinesAlone) {
+  const std::string path = Fresh("no_lines");
+  std::ofstream(path) << "precious";
+  EXPECT_THAT(Journal::Open(path, "a card"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("holds \"precious\"")));
+  EXPECT_THAT(ReadTextFile(path), IsOkAndHolds("precious"));
+}
+
 TEST(JournalTest, RefusesAnotherSubjectAndOtherFiles) {
   const std::string path = Fresh("other");
   std::ofstream(path) << "# interleave profile: card A\nx,5,1\n";
