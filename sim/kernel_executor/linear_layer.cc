@@ -21,11 +21,33 @@ namespace interleave::sim {
 namespace {
 
 constexpr int kCandidates = 8;
-// Launches that are timed together, and how often: the least time counts.
+// Launches that are timed together, and how often: the median counts.
 constexpr int kTimedLaunches = 4;
-constexpr int kTimings = 3;
+constexpr int kTimings = 5;
+constexpr double kFarBehind = 1.15;
+constexpr double kAsFast = 1.02;
 // Above this many tokens one launch takes long enough.
 constexpr int64_t kManyTokens = 4096;
+
+// An algorithm, and what it took each time.
+struct Tried {
+  const cublasLtMatmulAlgo_t* algorithm;
+  std::vector<float> milliseconds;
+};
+
+double MedianOf(const Tried& tried) {
+  std::vector<float> values = tried.milliseconds;
+  if (values.empty()) return std::numeric_limits<double>::infinity();
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double LeastMedian(const std::vector<Tried>& all) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tried& tried : all) least = std::min(least, MedianOf(tried));
+  return least;
+}
 
 }  // namespace
 
@@ -233,28 +255,36 @@ absl::Status LinearLayer::TuneBucket(absl::Span<const void* const> weights,
   ASSIGN_OR_RETURN(const CudaEvent begin, CudaEvent::Create());
   ASSIGN_OR_RETURN(const CudaEvent end, CudaEvent::Create());
   const int launches = bucket.tokens > kManyTokens ? 1 : kTimedLaunches;
-  float best = std::numeric_limits<float>::infinity();
-  size_t next = 0;
+  std::vector<Tried> tried;
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
     // Loads the kernel; one that refuses is no candidate.
     if (!Launch(algorithm, x, weights[0], y, stream).ok()) continue;
-    float least = std::numeric_limits<float>::infinity();
-    for (int timing = 0; timing < kTimings; ++timing) {
+    tried.push_back({&algorithm, {}});
+  }
+  size_t next = 0;
+  // In turns, so that a clock that drifts slows all of them alike.
+  for (int turn = 0; turn < kTimings; ++turn) {
+    const double least = LeastMedian(tried);
+    for (Tried& one : tried) {
+      // One that is far behind needs no more.
+      if (turn > 0 && MedianOf(one) > kFarBehind * least) continue;
       RETURN_IF_ERROR(begin.Record(stream));
       for (int i = 0; i < launches; ++i) {
-        RETURN_IF_ERROR(
-            Launch(algorithm, x, weights[next++ % weights.size()], y, stream));
+        RETURN_IF_ERROR(Launch(*one.algorithm, x,
+                               weights[next++ % weights.size()], y, stream));
       }
       RETURN_IF_ERROR(end.Record(stream));
       ASSIGN_OR_RETURN(const float milliseconds, end.WaitSince(begin));
-      least = std::min(least, milliseconds);
-      // One that is far behind needs no more.
-      if (least > 1.3f * best) break;
+      one.milliseconds.push_back(milliseconds);
     }
-    if (least < best) {
-      best = least;
-      bucket.algorithm = algorithm;
-    }
+  }
+  // Of those that are as fast, cuBLASLt's own favourite: the choice must not
+  // hang on noise, or no two processes would take the same time.
+  const double least = LeastMedian(tried);
+  for (const Tried& one : tried) {
+    if (MedianOf(one) > kAsFast * least) continue;
+    bucket.algorithm = *one.algorithm;
+    break;
   }
   return absl::OkStatus();
 }

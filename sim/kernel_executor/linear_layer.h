@@ -66,9 +66,9 @@ class LinearLayer {
   LinearLayer& operator=(LinearLayer&&) = default;
 
   // Times the best few algorithms for each bucket of tokens, with the given
-  // weights in turn so that none stays in the cache, and keeps the fastest. x
-  // and y hold max_tokens rows; y is overwritten. Nothing to do where the layer
-  // is batch-invariant.
+  // weights in turn so that none stays in the cache, and keeps the fastest, of
+  // those within 2% the heuristic's favourite. x and y hold max_tokens rows; y
+  // is overwritten. Nothing to do where the layer is batch-invariant.
   absl::Status Tune(absl::Span<const void* const> weights, const void* x,
                     void* y, cudaStream_t stream);
 
