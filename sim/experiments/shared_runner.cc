@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -29,25 +28,10 @@ class Proxy final : public BatchRunner {
   const std::shared_ptr<BatchRunner> runner_;
 };
 
-auto ShapeOf(const DecoderShape& s) {
-  return std::tie(s.num_layers, s.hidden_size, s.num_heads, s.num_kv_heads,
-                  s.head_dim, s.intermediate_size, s.vocab_size,
-                  s.tied_embeddings, s.rope_theta, s.norm_epsilon);
-}
-
-// All but limits.
-auto KindOf(const DecoderOptions& o) {
-  return std::tie(o.block_size, o.num_blocks, o.memory_utilization, o.seed,
-                  o.device, o.tensor_parallel_size, o.tensor_parallel_rank,
-                  o.batch_invariant, o.cuda_graphs, o.tune_linear_layers);
-}
-
-bool Suits(const DecoderOptions& made, const DecoderOptions& wanted) {
-  return ShapeOf(made.shape) == ShapeOf(wanted.shape) &&
-         KindOf(made) == KindOf(wanted) &&
-         made.max_num_seqs == wanted.max_num_seqs &&
-         made.max_model_len == wanted.max_model_len &&
-         made.max_num_batched_tokens >= wanted.max_num_batched_tokens;
+bool Suits(const DecoderOptions& made, DecoderOptions wanted) {
+  if (made.max_num_batched_tokens < wanted.max_num_batched_tokens) return false;
+  wanted.max_num_batched_tokens = made.max_num_batched_tokens;
+  return made == wanted;
 }
 
 }  // namespace

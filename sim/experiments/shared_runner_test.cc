@@ -84,8 +84,11 @@ TEST_F(SharedRunnerTest, MakesAnotherWhereItDoesNotSuit) {
   options_.num_blocks = 5;
   ASSERT_OK(shared_.Create(options_));
   EXPECT_EQ(made, 4);
+  options_.stream_weights = false;
   ASSERT_OK(shared_.Create(options_));
-  EXPECT_EQ(made, 4);
+  EXPECT_EQ(made, 5);
+  ASSERT_OK(shared_.Create(options_));
+  EXPECT_EQ(made, 5);
 }
 
 TEST_F(SharedRunnerTest, OneRunAtATime) {

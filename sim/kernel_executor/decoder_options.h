@@ -23,6 +23,8 @@ struct DecoderShape {
   bool tied_embeddings = false;
   double rope_theta = 500000.0;
   double norm_epsilon = 1e-5;
+
+  bool operator==(const DecoderShape&) const = default;
 };
 
 // Unimplemented names what of the model the decoder lacks: experts, norms of
@@ -57,6 +59,8 @@ struct DecoderOptions {
   // Time the best few algorithms of each linear layer and keep the fastest;
   // else the one that cuBLASLt names first.
   bool tune_linear_layers = true;
+
+  bool operator==(const DecoderOptions&) const = default;
 };
 
 // InvalidArgument names the option that makes no sense; Unimplemented for a
