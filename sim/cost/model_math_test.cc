@@ -28,6 +28,7 @@ class PublishedCountTest : public testing::TestWithParam<PublishedCount> {};
 INSTANTIATE_TEST_SUITE_P(
     Models, PublishedCountTest,
     testing::Values(PublishedCount{"llama3.1_8b", 8'030'261'248, 131'072},
+                    PublishedCount{"llama3.2_3b", 3'212'749'824, 114'688},
                     PublishedCount{"llama3.1_70b", 70'553'706'496, 327'680},
                     PublishedCount{"qwen3_14b", 14'768'307'200, 163'840},
                     PublishedCount{"qwen3_32b", 32'762'123'264, 262'144},

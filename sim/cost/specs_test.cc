@@ -29,11 +29,12 @@ TEST(SpecsTest, ListsWhatIsShipped) {
     return AllOf(Field(&NamedSpec::name, name),
                  Field(&NamedSpec::description, Not(testing::IsEmpty())));
   };
-  EXPECT_THAT(ListModels(),
-              ElementsAre(named("llama3.1_70b"), named("llama3.1_8b"),
-                          named("llama3.3_70b_fp8"), named("mistral_7b"),
-                          named("mixtral_8x7b"), named("qwen3_14b"),
-                          named("qwen3_32b"), named("yi_34b")));
+  EXPECT_THAT(
+      ListModels(),
+      ElementsAre(named("llama3.1_70b"), named("llama3.1_8b"),
+                  named("llama3.2_3b"), named("llama3.3_70b_fp8"),
+                  named("mistral_7b"), named("mixtral_8x7b"),
+                  named("qwen3_14b"), named("qwen3_32b"), named("yi_34b")));
   EXPECT_THAT(ListDevices(),
               ElementsAre(named("a100_80gb"), named("h100_sxm"), named("h200"),
                           named("l40s"), named("rtx_4090")));
