@@ -48,8 +48,9 @@ check_shell() {
 }
 
 # Dependencies point one way: tools > sim > scheduler > cache > base, and
-# attention > base; one target of sim, the decoder, uses attention.  Prints a
-# path for each arrow that points elsewhere.
+# attention > base; one target of sim, the decoder, uses attention, and one, a
+# kernel of the decoder's, includes its wrappers of instructions.  Prints a path
+# for each arrow that points elsewhere.
 check_dependencies() {
   local paths
   paths=$(bazel query --noshow_progress "
@@ -58,8 +59,11 @@ check_dependencies() {
       + somepath(//cache/..., //attention/... + //scheduler/... + //sim/... + //tools/...)
       + somepath(//scheduler/..., //attention/... + //sim/... + //tools/...)
       + somepath(//sim/..., //tools/...)
-      + (rdeps(//sim/..., //attention/..., 1)
-         except (//attention/... + //sim/kernel_executor:decoder))") || return 1
+      + (rdeps(//sim/..., //attention/... except //attention/hopper:ptx_wrappers, 1)
+         except (//attention/... + //sim/kernel_executor:decoder))
+      + (rdeps(//sim/..., //attention/hopper:ptx_wrappers, 1)
+         except (//attention/... + //sim/kernel_executor:stream_linear
+                 + //sim/kernel_executor:stream_linear_nvcc))") || return 1
   [[ -z ${paths} ]] || { printf 'forbidden dependency:\n%s\n' "${paths}"; return 1; }
 }
 

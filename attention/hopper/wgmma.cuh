@@ -90,6 +90,41 @@ template <typename T, int kColumns>
 struct WgmmaRs;  // A in registers, B in shared memory, MN-major.
 
 template <>
+struct WgmmaSs<__nv_bfloat16, 16> {
+  static __device__ __forceinline__ void Issue(float (&d)[8], uint64_t a,
+                                               uint64_t b, int accumulate) {
+    asm volatile(
+        "{.reg .pred p;\n"
+        "setp.ne.b32 p, %10, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7}, "
+        "%8, %9, p, 1, 1, 0, 0;}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+          "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+
+template <>
+struct WgmmaSs<__nv_bfloat16, 32> {
+  static __device__ __forceinline__ void Issue(float (&d)[16], uint64_t a,
+                                               uint64_t b, int accumulate) {
+    asm volatile(
+        "{.reg .pred p;\n"
+        "setp.ne.b32 p, %18, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15}, "
+        "%16, %17, p, 1, 1, 0, 0;}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+          "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+          "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+          "+f"(d[15])
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+
+template <>
 struct WgmmaSs<__nv_bfloat16, 64> {
   static __device__ __forceinline__ void Issue(float (&d)[32], uint64_t a,
                                                uint64_t b, int accumulate) {
