@@ -3,8 +3,9 @@
 Random shapes, masks, lengths and values, new in each run, for as long as
 --seconds says. An error may be twice that of 16-bit attention (float32 scores,
 16-bit weights and results), and a unit in the last place; where torch's math
-backend has the features of a case, also twice that backend's (which computes in
-float32 and rounds once), or a unit in the last place more. Needs a GPU.
+backend has the features of a case, also twice that backend's, or a unit in the
+last place more: at the same precision (16 bits between its steps), and as it
+computes by default (float32 between its steps, rounded once). Needs a GPU.
 """
 
 import argparse
@@ -60,7 +61,7 @@ def attend(q, k, v, case, exact):
     return (out if exact else out.to(q.dtype).to(kind)), lse
 
 
-def math_backend(q, k, v, case):
+def math_backend(q, k, v, case, sixteen_bits):
     """One sequence by torch's math backend; None where that lacks a feature."""
     plain = not case["softcap"] and case["sinks"] is None
     if not plain or case["window"] != (-1, -1) or k.shape[0] == 0:
@@ -69,6 +70,7 @@ def math_backend(q, k, v, case):
         return None  # empty rows, which it makes NaN
     i = torch.arange(q.shape[0], device=DEVICE)[:, None] + k.shape[0] - q.shape[0]
     seen = torch.arange(k.shape[0], device=DEVICE)[None, :] <= i
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(sixteen_bits)
     with sdpa_kernel(SDPBackend.MATH):
         out = F.scaled_dot_product_attention(
             q.transpose(0, 1)[None],
@@ -83,8 +85,10 @@ def math_backend(q, k, v, case):
 
 class Checker:
     def __init__(self):
-        self.math_ratios = []
-        self.beyond_math = 0
+        # Of each sequence: our largest error over the math backend's, and by
+        # how many it was beyond both twice that and a unit more.
+        self.math_ratios = {True: [], False: []}
+        self.beyond_math = {True: 0, False: 0}
         self.cases = {}
         self.failures = 0
         self.worst = 0.0
@@ -102,17 +106,8 @@ class Checker:
             error = (out[rows].double() - exact).abs()
             bad = ~(error <= allowed)
             self.worst = max(self.worst, (error / allowed).max().item())
-            math_out = math_backend(q, k, v, case)
-            if math_out is not None:
-                math_error = (math_out - exact).abs().max()
-                self.math_ratios.append((error.max() / math_error).item())
-                last = torch.finfo(q.dtype).eps * 2.0 ** exact.abs().max().log2().floor()
-                if error.max() > torch.maximum(2 * math_error, math_error + last):
-                    self.beyond_math += 1
-                    problem = "out is off by %g, the math backend's by %g" % (
-                        error.max(),
-                        math_error,
-                    )
+            for sixteen_bits in (True, False):
+                problem = self.near_math(q, k, v, case, sixteen_bits, exact, error) or problem
             if bad.any():
                 problem = "out is off by %g, allowed %g" % (
                     error.nan_to_num(math.inf)[bad].max(),
@@ -129,6 +124,38 @@ class Checker:
         self.cases[name] = self.cases.get(name, 0) + 1
         if problem:
             self.fail(name, case, problem)
+
+    def near_math(self, q, k, v, case, sixteen_bits, exact, error):
+        """What is wrong beside torch's math backend, or None."""
+        out = math_backend(q, k, v, case, sixteen_bits)
+        if out is None:
+            return None
+        most, math_most = error.max(), (out - exact).abs().max()
+        self.math_ratios[sixteen_bits].append((most / math_most).item())
+        last = torch.finfo(q.dtype).eps * 2.0 ** exact.abs().max().log2().floor()
+        if most <= torch.maximum(2 * math_most, math_most + last):
+            return None
+        self.beyond_math[sixteen_bits] += 1
+        return "out is off by %g, the math backend's by %g" % (most, math_most)
+
+    def print_math(self, sixteen_bits):
+        ratios = sorted(x for x in self.math_ratios[sixteen_bits] if math.isfinite(x))
+        if not ratios:
+            return
+        print(
+            "largest error of a sequence over the math backend's, %s between its steps: "
+            "median %.2f, 99%% below %.2f, largest %.2f of %d; above 2: %d, of which by "
+            "more than a unit in the last place: %d"
+            % (
+                "16 bits" if sixteen_bits else "float32",
+                ratios[len(ratios) // 2],
+                ratios[len(ratios) * 99 // 100],
+                ratios[-1],
+                len(ratios),
+                sum(x > 2 for x in ratios),
+                self.beyond_math[sixteen_bits],
+            )
+        )
 
     def equal(self, name, case, a, b):
         self.cases[name] = self.cases.get(name, 0) + 1
@@ -578,21 +605,8 @@ def main():
     for name, count in sorted(checker.cases.items()):
         print("%6d %s" % (count, name))
     print("largest share of the allowed error: %.2f" % checker.worst)
-    ratios = sorted(x for x in checker.math_ratios if math.isfinite(x))
-    if ratios:
-        print(
-            "largest error of a sequence over the math backend's: median %.2f, 99%% "
-            "below %.2f, largest %.2f of %d; above 2: %d, of which by more than a unit in the "
-            "last place: %d"
-            % (
-                ratios[len(ratios) // 2],
-                ratios[len(ratios) * 99 // 100],
-                ratios[-1],
-                len(ratios),
-                sum(x > 2 for x in ratios),
-                checker.beyond_math,
-            )
-        )
+    for sixteen_bits in (True, False):
+        checker.print_math(sixteen_bits)
     print_host_times()
     print("%d failures" % checker.failures)
     return 1 if checker.failures or not checker.cases else 0
