@@ -32,24 +32,26 @@ constexpr double kLargeTokens = 512;
 constexpr int32_t kOwnDecodes = 32;
 constexpr int32_t kOwnPrompt = 1024;
 // Rows of prompts and of decodes that show how the card is throttled: so many
-// of both, of up to so many prompts and so many decodes.
-constexpr int kThrottleRounds = 24;
-constexpr int64_t kLongestRow = 8;
+// of each size of prompts, of up to so many tokens, and up to so many decodes.
+constexpr int32_t kThrottlePrompts[] = {256, 512, kOwnPrompt};
+constexpr int kThrottleRounds = 10;
+constexpr int64_t kLongestRow = 8192;
 constexpr int64_t kRecovery = 40;
 // Microseconds of large batches after which the clock has settled.
 constexpr double kRow = 100'000;
 // How far, in microseconds of large batches, their share may stray.
 constexpr double kStray = 10'000;
 // Up to which share of the budget each stage may refine.
-constexpr double kLinearShare = 0.12;
-constexpr double kDecodeShare = 0.22;
-constexpr double kPrefillShare = 0.28;
+constexpr double kLinearShare = 0.2;
+constexpr double kDecodeShare = 0.3;
+constexpr double kPrefillShare = 0.36;
 constexpr double kMixedShare = 0.92;
 // The share that the first grid of mixed batches may take.
 constexpr double kMixedGridShare = 0.45;
 // Tokens by which the linear layers' curve steps; see MeasureLinear.
 constexpr double kTokenStep = 8;
 constexpr double kTile = 128;
+constexpr double kFewTiles = 32;
 // Batches in which the LM head is measured have this many tokens.
 constexpr int32_t kLmHeadTokens = 512;
 constexpr int32_t kShortKv = 16;
@@ -333,11 +335,9 @@ absl::StatusOr<BatchTime> Profiler::RunNth(int64_t n,
 
 absl::Status Profiler::MeasureThrottle() {
   StartStage("throttling");
-  const MeasuredBatch prompt = OwnPrompt();
+  // An engine that takes no more at once is hardly throttled.
+  if (options_.max_chunk < kOwnPrompt) return absl::OkStatus();
   const MeasuredBatch decodes = OwnDecodes();
-  if (static_cast<double>(prompt.num_tokens()) < options_.compute_tokens) {
-    return absl::OkStatus();
-  }
   std::vector<ThrottleSample> series;
   int64_t n = 0;
   const auto run = [&](const MeasuredBatch& batch, int64_t times) {
@@ -348,35 +348,42 @@ absl::Status Profiler::MeasureThrottle() {
     return absl::OkStatus();
   };
   // What a first launch takes is nobody's time.
-  RETURN_IF_ERROR(run(prompt, 2));
-  RETURN_IF_ERROR(run(decodes, kRecovery));
+  for (const int32_t tokens : kThrottlePrompts) {
+    RETURN_IF_ERROR(run(Mixed({tokens, 0}, 0, 0), 2));
+  }
+  RETURN_IF_ERROR(run(decodes, 2 * kRecovery));
   series.clear();
   Rng rng = Rng(options_.seed).Fork("throttle");
   for (int round = 0; round < kThrottleRounds; ++round) {
-    RETURN_IF_ERROR(run(prompt, rng.UniformInt(1, kLongestRow)));
-    RETURN_IF_ERROR(run(decodes, rng.UniformInt(2, kRecovery)));
+    for (const int32_t tokens : kThrottlePrompts) {
+      RETURN_IF_ERROR(run(Mixed({tokens, 0}, 0, 0),
+                          rng.UniformInt(1, kLongestRow / tokens)));
+      RETURN_IF_ERROR(run(decodes, rng.UniformInt(2, kRecovery)));
+    }
   }
   data_.stages.back().measurements = n;
-  data_.throttle =
-      FitThrottle(series, options_.memory_tokens, options_.compute_tokens);
+  data_.throttle = FitThrottle(series, options_.memory_tokens);
   throttle_ = Throttle(data_.throttle);
   return absl::OkStatus();
 }
 
-// The curve steps where a matrix product needs one tile more: bisection finds
-// the steps.
+// The curve steps where a matrix product needs one tile more, and is nearly
+// flat up to the next: both ends of each step, and what bisection finds.
 absl::Status Profiler::MeasureLinear() {
   StartStage("linear layers");
   const double last = std::max(
       options_.max_chunk, options_.max_mixed_chunk + options_.max_sequences);
   SampledGrid grid;
   grid.axes = {Geometric(1, 4, std::min(kTile, last))};
-  // Each tile, and from 2,048 tokens on each sixteenth.
-  for (double tokens = 2 * kTile; tokens < last;
-       tokens += kTile * std::max(1.0, std::floor(tokens / (16 * kTile)))) {
-    grid.axes[0].push_back(tokens);
+  std::vector<double>& axis = grid.axes[0];
+  while (axis.back() < last) {
+    const double end = axis.back();
+    // Each tile; above 4,096 tokens each fourth.
+    const double next =
+        std::min(last, end + kTile * (end < kFewTiles * kTile ? 1 : 4));
+    if (end + 1 < next) axis.push_back(end + 1);
+    axis.push_back(next);
   }
-  if (grid.axes[0].back() < last) grid.axes[0].push_back(last);
   const GridFunction function = LinearFunction();
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &grid));
   return Refine(function, {kTokenStep}, kLinearShare, &grid);

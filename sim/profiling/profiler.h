@@ -75,9 +75,8 @@ struct ProfilerOptions {
   // Share of the time in which prompts are computed where small batches are
   // timed; 0: none.
   double compute_share = 0.25;
-  // Of the ThrottleTable.  Nothing is throttled where chunks are smaller.
+  // Of the ThrottleTable.
   double memory_tokens = 128;
-  double compute_tokens = 1024;
   // Of the time that `now` tells.  The coarsest grids are measured whatever
   // they take.
   absl::Duration budget = absl::Minutes(5);

@@ -36,7 +36,7 @@ class FakeEngine final : public BatchTimer {
     ++calls;
     ++calls_by_key[KeyOf(batch)];
     const double compute = std::clamp(
-        (static_cast<double>(batch.num_tokens()) - 128) / (1024 - 128), 0.0,
+        (static_cast<double>(batch.num_tokens()) - 128) / (448 - 128), 0.0,
         1.0);
     const double us =
         DeviceUs(batch) *
@@ -213,6 +213,7 @@ TEST_F(ProfilerTest, TellsACardsThrottlingFromItsTimes) {
   EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 8e3);
   EXPECT_NEAR(data.throttle.compute_slowdown, FakeEngine::kLargeSlower, 0.01);
   EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.005);
+  EXPECT_NEAR(data.throttle.compute_tokens, 448, 64);
   EXPECT_NEAR(slower(Mixed({2048, 0}, 0, 0)), 0, 0.01);
   MeasuredBatch mixed = Typical(64, 4096);
   mixed.chunks = {{1024, 4096}};

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -13,91 +17,166 @@ namespace interleave::sim {
 namespace {
 
 // Time constants that are tried, in microseconds.
-constexpr double kShortest = 2e3;
+constexpr double kShortest = 5e3;
 constexpr double kLongest = 1e6;
-constexpr double kRatio = 1.02;
+constexpr double kRatio = 1.03;
+// As compute_tokens: steps above memory_tokens.
+constexpr double kTokenStep = 64;
+constexpr double kMostTokens = 1024;
 constexpr size_t kFewest = 8;
 constexpr double kNoSlowdown = 0.005;
-// A time above so many medians is a hiccup, not the card.
-constexpr double kHiccup = 1.5;
+// A time above so many medians is a hiccup, not the card; the median is taken
+// in its place.
+constexpr double kHiccup = 1.3;
 
-// What one kind of batch took, and the states in which it began.
+// Batches of one size: the states in which they began, and what they took.
 struct Kind {
   std::vector<double> state;
   std::vector<double> us;
 };
-
-struct Line {
-  // Of a recovered card, and the share that a throttled one adds to it.
-  double us = 0;
-  double slowdown = 0;
-  // Sum of squared relative errors.
-  double error = 0;
-};
+// By tokens.
+using Kinds = std::map<int64_t, Kind>;
 
 double Median(std::vector<double> values) {
-  const auto middle = values.begin() + values.size() / 2;
+  const auto middle =
+      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-Line FitLine(const Kind& kind) {
-  const double most = kHiccup * Median(kind.us);
-  double n = 0;
+// Of kinds with enough samples.
+std::vector<ThrottleSample> WithoutHiccups(
+    absl::Span<const ThrottleSample> series) {
+  std::map<int64_t, std::vector<double>> times;
+  for (const ThrottleSample& s : series) times[s.tokens].push_back(s.device_us);
+  std::map<int64_t, double> medians;
+  for (auto& [tokens, us] : times) {
+    if (us.size() >= kFewest) medians[tokens] = Median(std::move(us));
+  }
+  std::vector<ThrottleSample> rest;
+  for (const ThrottleSample& s : series) {
+    const auto median = medians.find(s.tokens);
+    if (median == medians.end()) continue;
+    rest.push_back(s);
+    if (s.device_us > kHiccup * median->second) {
+      rest.back().device_us = median->second;
+    }
+  }
+  return rest;
+}
+
+Kinds Sort(const std::vector<ThrottleSample>& series,
+           const ThrottleTable& table) {
+  Throttle throttle(table);
+  Kinds kinds;
+  for (const ThrottleSample& sample : series) {
+    Kind& kind = kinds[sample.tokens];
+    kind.state.push_back(throttle.state());
+    kind.us.push_back(sample.device_us);
+    throttle.Run(sample.tokens, SimDuration::Micros(sample.device_us));
+  }
+  return kinds;
+}
+
+// Of us = c (1 + slope x state), by least squares.
+struct Slope {
+  double slope = 0;
+  // How far the states are apart: the slope counts for that much.
+  double weight = 0;
+};
+
+Slope SlopeOf(const Kind& kind) {
+  const auto n = static_cast<double>(kind.us.size());
   double x = 0;
   double y = 0;
   double xx = 0;
   double xy = 0;
   for (size_t i = 0; i < kind.us.size(); ++i) {
-    if (kind.us[i] > most) continue;
-    n += 1;
-    x += kind.state[i];
-    y += kind.us[i];
-    xx += kind.state[i] * kind.state[i];
-    xy += kind.state[i] * kind.us[i];
+    x += kind.state[i] / n;
+    y += kind.us[i] / n;
+    xx += kind.state[i] * kind.state[i] / n;
+    xy += kind.state[i] * kind.us[i] / n;
   }
-  const double spread = n * xx - x * x;
-  const double slope =
-      spread > 0 ? std::max(0.0, (n * xy - x * y) / spread) : 0.0;
-  Line line;
-  line.us = (y - slope * x) / n;
-  line.slowdown = slope / line.us;
+  const double spread = xx - x * x;
+  if (spread <= 0) return {};
+  const double rise = (xy - x * y) / spread;
+  const double recovered = y - rise * x;
+  if (recovered <= 0) return {};
+  return {rise / recovered, n * spread};
+}
+
+// Sum of squared relative errors of us = c (1 + slope x state), c being free.
+double ErrorOf(const Kind& kind, double slope) {
+  double ratios = 0;
+  double squares = 0;
   for (size_t i = 0; i < kind.us.size(); ++i) {
-    if (kind.us[i] > most) continue;
-    const double error = (line.us + slope * kind.state[i]) / kind.us[i] - 1;
-    line.error += error * error;
+    const double ratio = kind.us[i] / (1 + slope * kind.state[i]);
+    ratios += ratio;
+    squares += ratio * ratio;
   }
-  return line;
+  const auto n = static_cast<double>(kind.us.size());
+  const double mean = ratios / n;
+  return squares / (mean * mean) - n;
+}
+
+double ComputeShare(const ThrottleTable& table, int64_t tokens) {
+  return std::clamp((static_cast<double>(tokens) - table.memory_tokens) /
+                        (table.compute_tokens - table.memory_tokens),
+                    0.0, 1.0);
+}
+
+// The two slowdowns that are closest to every kind's slope, weighted.
+void FitSlowdowns(const Kinds& kinds, ThrottleTable& table) {
+  // Normal equations of slope = memory (1 - share) + compute share.
+  double mm = 0;
+  double mc = 0;
+  double cc = 0;
+  double ms = 0;
+  double cs = 0;
+  for (const auto& [tokens, kind] : kinds) {
+    const Slope s = SlopeOf(kind);
+    const double compute = ComputeShare(table, tokens);
+    const double memory = 1 - compute;
+    mm += s.weight * memory * memory;
+    mc += s.weight * memory * compute;
+    cc += s.weight * compute * compute;
+    ms += s.weight * memory * s.slope;
+    cs += s.weight * compute * s.slope;
+  }
+  const double determinant = mm * cc - mc * mc;
+  if (determinant <= 0) return;
+  table.memory_slowdown = std::max(0.0, (ms * cc - cs * mc) / determinant);
+  table.compute_slowdown = std::max(0.0, (cs * mm - ms * mc) / determinant);
+}
+
+double ErrorOf(const Kinds& kinds, const ThrottleTable& table) {
+  double error = 0;
+  for (const auto& [tokens, kind] : kinds) {
+    const double compute = ComputeShare(table, tokens);
+    error += ErrorOf(kind, table.memory_slowdown * (1 - compute) +
+                               table.compute_slowdown * compute);
+  }
+  return error;
 }
 
 }  // namespace
 
 ThrottleTable FitThrottle(absl::Span<const ThrottleSample> series,
-                          double memory_tokens, double compute_tokens) {
+                          double memory_tokens) {
+  const std::vector<ThrottleSample> samples = WithoutHiccups(series);
   ThrottleTable best;
   double least = std::numeric_limits<double>::infinity();
   for (double constant = kShortest; constant <= kLongest; constant *= kRatio) {
-    ThrottleTable table = {constant, 0, 0, memory_tokens, compute_tokens};
-    Throttle throttle(table);
-    Kind compute;
-    Kind memory;
-    for (const ThrottleSample& sample : series) {
-      const auto tokens = static_cast<double>(sample.tokens);
-      if (tokens >= compute_tokens || tokens <= memory_tokens) {
-        Kind& kind = tokens >= compute_tokens ? compute : memory;
-        kind.state.push_back(throttle.state());
-        kind.us.push_back(sample.device_us);
-      }
-      throttle.Run(sample.tokens, SimDuration::Micros(sample.device_us));
+    for (double tokens = memory_tokens + kTokenStep; tokens <= kMostTokens;
+         tokens += kTokenStep) {
+      ThrottleTable table = {constant, 0, 0, memory_tokens, tokens};
+      const Kinds kinds = Sort(samples, table);
+      FitSlowdowns(kinds, table);
+      const double error = ErrorOf(kinds, table);
+      if (error >= least) continue;
+      least = error;
+      best = table;
     }
-    if (std::min(compute.us.size(), memory.us.size()) < kFewest) return {};
-    const Line products = FitLine(compute);
-    const Line moves = FitLine(memory);
-    if (products.error + moves.error >= least) continue;
-    least = products.error + moves.error;
-    table.compute_slowdown = products.slowdown;
-    table.memory_slowdown = moves.slowdown;
-    best = table;
   }
   if (std::max(best.compute_slowdown, best.memory_slowdown) < kNoSlowdown) {
     return {};

@@ -16,13 +16,15 @@ struct ThrottleSample {
 };
 
 // From iterations that ran one after the other, on a card that had recovered
-// before the first: prompts of `compute_tokens` and more, all alike, and
-// decodes of up to `memory_tokens`, all alike.  For each time constant, both
-// kinds' times are lines in the state; the constant with the least squared
-// relative error is taken.  No throttling (all zero) where there are fewer than
-// eight of a kind, or neither kind slows down by half a percent.
+// before the first: those of as many tokens are alike; some have at most
+// `memory_tokens`, some are large.  Time constants, and numbers of tokens from
+// which on a batch multiplies matrices all the time, are tried out: for each
+// pair, what a kind of batch took is a line in the state, and the two slowdowns
+// fit the slopes of all lines best.  The pair with the least squared relative
+// error is taken.  No throttling (all zero) where there are no two kinds with
+// eight samples and more, or none slows down by half a percent.
 ThrottleTable FitThrottle(absl::Span<const ThrottleSample> series,
-                          double memory_tokens, double compute_tokens);
+                          double memory_tokens);
 
 }  // namespace interleave::sim
 
