@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/csv.h"
+#include "base/statistics.h"
 #include "base/status_macros.h"
 #include "sim/cost/grid.h"
 
@@ -40,16 +41,6 @@ Kind KindOf(const IterationResidual& r) {
   return r.decodes == 0 ? Kind::kPrefillOnly : Kind::kMixed;
 }
 
-// 0.95 x (count - 1), between the two nearest ranks.
-double Percentile95(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const double rank = 0.95 * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(rank);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] +
-         (rank - static_cast<double>(low)) * (values[high] - values[low]);
-}
-
 template <typename Predicate>
 void AddGroup(std::string label, absl::Span<const IterationResidual> residuals,
               const ProfileTables* profile, Predicate belongs,
@@ -72,7 +63,7 @@ void AddGroup(std::string label, absl::Span<const IterationResidual> residuals,
   group.mean_error /= static_cast<double>(errors.size());
   group.bias /= static_cast<double>(errors.size());
   group.total_error = predicted_ms / group.measured_ms - 1;
-  group.p95_error = Percentile95(std::move(errors));
+  group.p95_error = Quantile(std::move(errors), 0.95);
   groups.push_back(std::move(group));
 }
 

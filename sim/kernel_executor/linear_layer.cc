@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/statistics.h"
 #include "base/status_macros.h"
 #include "cuda_runtime_api.h"
 #include "sim/kernel_executor/cublas_lt.h"
@@ -32,15 +33,12 @@ constexpr int64_t kManyTokens = 4096;
 // An algorithm, and what it took each time.
 struct Tried {
   const cublasLtMatmulAlgo_t* algorithm;
-  std::vector<float> milliseconds;
+  std::vector<double> milliseconds;
 };
 
 double MedianOf(const Tried& tried) {
-  std::vector<float> values = tried.milliseconds;
-  if (values.empty()) return std::numeric_limits<double>::infinity();
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return tried.milliseconds.empty() ? std::numeric_limits<double>::infinity()
+                                    : Median(tried.milliseconds);
 }
 
 double LeastMedian(const std::vector<Tried>& all) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "base/sim_time.h"
+#include "base/statistics.h"
 #include "base/status_macros.h"
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/grid.h"
@@ -118,14 +119,6 @@ bool IsLarge(const MeasuredBatch& batch) { return LargeShare(batch) > 0.5; }
 double CostOf(const MeasuredBatch& batch, double compute_share) {
   if (IsLarge(batch)) return kVisitsOfLarge;
   return kVisits / (1 - compute_share);
-}
-
-// REQUIRES: not empty.
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle]
-                                : (values[middle - 1] + values[middle]) / 2;
 }
 
 // On the line between neighbours.
@@ -722,9 +715,7 @@ CheckSummary Summarize(absl::Span<const CheckRow> rows) {
     summary.bias += error / static_cast<double>(rows.size());
     summary.mean_error += std::abs(error) / static_cast<double>(rows.size());
   }
-  std::sort(errors.begin(), errors.end());
-  summary.p95_error = errors[static_cast<size_t>(
-      0.95 * static_cast<double>(errors.size() - 1))];
+  summary.p95_error = Quantile(std::move(errors), 0.95);
   return summary;
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/types/span.h"
 #include "base/sim_time.h"
+#include "base/statistics.h"
 #include "sim/cost/throttle.h"
 
 namespace interleave::sim {
@@ -36,13 +37,6 @@ struct Kind {
 };
 // By tokens.
 using Kinds = std::map<int64_t, Kind>;
-
-double Median(std::vector<double> values) {
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Of kinds with enough samples.
 std::vector<ThrottleSample> WithoutHiccups(
