@@ -283,15 +283,27 @@ __device__ void CombineRow(const KernelParams& params, const CombineItem& item,
   }
 }
 
+// Starts while the attention kernel may still run, and as a rule with nothing
+// to do: it waits itself, and lets the launch behind start and wait likewise.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     CombineKernel(const __grid_constant__ KernelParams params) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
   const int found = params.schedule.header->num_combines;
   const int count = min(found, params.schedule.max_combines);
-  for (int i = blockIdx.x; i < count; i += gridDim.x) {
+  // Four warps an item, which of a decode has as many rows as there are query
+  // heads to a KV head.
+  constexpr int kRowsAtOnce = 4;
+  constexpr int kItemsAtOnce = kThreads / 32 / kRowsAtOnce;
+  const int warp = threadIdx.x / 32;
+  for (int i = blockIdx.x * kItemsAtOnce + warp / kRowsAtOnce; i < count;
+       i += gridDim.x * kItemsAtOnce) {
     const CombineItem item = params.schedule.combines[i];
-    for (int row = threadIdx.x / 32; row < item.row_count;
-         row += kThreads / 32) {
+    for (int row = warp % kRowsAtOnce; row < item.row_count;
+         row += kRowsAtOnce) {
       CombineRow<T>(params, item, row);
     }
   }
@@ -391,14 +403,25 @@ cudaError_t LaunchRotateQueries(const AttentionShape& shape,
 }
 
 cudaError_t LaunchCombine(const KernelParams& params, cudaStream_t stream) {
-  const unsigned blocks =
-      Blocks(params.schedule.max_combines, int64_t{8} * params.num_sms);
-  if (params.dtype == DataType::kBFloat16) {
-    CombineKernel<__nv_bfloat16><<<blocks, kThreads, 0, stream>>>(params);
-  } else {
-    CombineKernel<__half><<<blocks, kThreads, 0, stream>>>(params);
-  }
-  return cudaGetLastError();
+  int major = 0;
+  const cudaError_t error = cudaDeviceGetAttribute(
+      &major, cudaDevAttrComputeCapabilityMajor, params.device);
+  if (error != cudaSuccess) return error;
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  // No more than have room beside attention's blocks.
+  config.gridDim = dim3(Blocks(params.schedule.max_combines, params.num_sms));
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = major >= 9 ? 1 : 0;
+  return cudaLaunchKernelEx(&config,
+                            params.dtype == DataType::kBFloat16
+                                ? CombineKernel<__nv_bfloat16>
+                                : CombineKernel<__half>,
+                            params);
 }
 
 cudaError_t LaunchMergeStates(const MergeParams& params, int32_t num_sms,

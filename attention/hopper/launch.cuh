@@ -31,6 +31,8 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks)
   using Group = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ int slots[2];
+  // The launch behind may read what the one before this wrote.
+  if (!team.follows) AwaitEarlierLaunch();
   AllowNextLaunch();
   DecodeTickets tickets(params, team, slots);
   DecodeTile tile;
@@ -43,11 +45,11 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks)
   if (team.follows) AwaitEarlierLaunch();
 }
 
-// beside_previous: start while the launch before, which allows it, still runs.
+// early: start while the launch before, if it allows that, still runs.
 template <typename... Parameters>
 cudaError_t LaunchKernel(void (*kernel)(Parameters...), int blocks, int threads,
-                         int shared_bytes, bool beside_previous,
-                         cudaStream_t stream, const Parameters&... parameters) {
+                         int shared_bytes, bool early, cudaStream_t stream,
+                         const Parameters&... parameters) {
   const cudaError_t error = cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
@@ -60,7 +62,7 @@ cudaError_t LaunchKernel(void (*kernel)(Parameters...), int blocks, int threads,
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = beside_previous ? 1 : 0;
+  config.numAttrs = early ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, parameters...);
 }
 
@@ -83,8 +85,8 @@ cudaError_t LaunchDecode(const KernelParams& params, int32_t blocks,
   using Group = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
   return LaunchKernel(DecodeKernel<T, kHeadDim, kKeys, kRing, kWarps, kBlocks>,
                       blocks, Group::kThreads,
-                      Group::kRingBytes + Group::kMergeBytes, team.follows,
-                      stream, params, team);
+                      Group::kRingBytes + Group::kMergeBytes, true, stream,
+                      params, team);
 }
 
 // Decodes alone, kBlocks blocks a multiprocessor.
