@@ -871,13 +871,11 @@ absl::StatusOr<LinearResult> DecoderImpl::EnqueueLinear(const Extent& extent,
   }
   result.partials = buffers_.stream_partials;
   result.split = (*streams_)[linear];
-  // What comes before the output projection is attention's, which says nothing
-  // of who may start early; elsewhere it is a kernel of ours.
   RETURN_IF_ERROR(CudaStatus(
       LaunchStreamLinear(stream_inputs_[linear].at(StreamTokens(extent.tokens)),
                          stream_weights_[layer][linear], result.split,
                          extent.tokens, buffers_.stream_partials,
-                         linear != kOutput, stream_.get()),
+                         /*early=*/true, stream_.get()),
       "linear kernel"));
   return result;
 }

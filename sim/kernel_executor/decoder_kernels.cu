@@ -40,60 +40,120 @@ __device__ const uint4* Vectors(const void* p) {
 }
 __device__ uint4* Vectors(void* p) { return static_cast<uint4*>(p); }
 
-// For a kernel that is launched ahead: lets the next launch do so too, and
-// waits until those before this one have ended.
-__device__ void WaitForPredecessor() {
+// Of a kernel that is launched ahead: the next launch may start too, which then
+// waits itself.
+__device__ void AllowSuccessor() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Waits until the launches before this one have ended. What they do not write,
+// such as weights, is best read before: beside a linear layer that fills its
+// pipeline, memory takes microseconds to answer.
+__device__ void AwaitPredecessor() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-constexpr int kSlotsAtOnce = 3;  // loads in flight
-
-// Eight numbers of one row of a linear layer's result, from `column` on.
-template <bool kPartials>
-__device__ void LoadEight(const LinearResult& result, int64_t row, int column,
-                          int width, float (&out)[kVector]) {
-  if (!kPartials) {
-    const Pack pack = {
-        Vectors(result.values)[(row * width + column) / kVector]};
-    pack.Unpack(out);
-    return;
-  }
-  const StreamSplit& split = result.split;
-  const int tile = column / kStreamRows;
-  const int slots = split.LastBlock(tile) - split.FirstBlock(tile) + 1;
-  const float4* from = reinterpret_cast<const float4*>(
-      result.partials + row * split.outputs + column);
-  const int64_t stride = split.slot_stride / 4;
-#pragma unroll
-  for (int j = 0; j < kVector; ++j) out[j] = 0.0f;
-  for (int s = 0; s < slots; s += kSlotsAtOnce) {
-    float4 low[kSlotsAtOnce];
-    float4 high[kSlotsAtOnce];
-#pragma unroll
-    for (int j = 0; j < kSlotsAtOnce; ++j) {
-      const bool there = s + j < slots;
-      const float4* at = from + (there ? s + j : 0) * stride;
-      low[j] = there ? at[0] : float4{0, 0, 0, 0};
-      high[j] = there ? at[1] : float4{0, 0, 0, 0};
-    }
-#pragma unroll
-    for (int j = 0; j < kSlotsAtOnce; ++j) {
-      out[0] += low[j].x;
-      out[1] += low[j].y;
-      out[2] += low[j].z;
-      out[3] += low[j].w;
-      out[4] += high[j].x;
-      out[5] += high[j].y;
-      out[6] += high[j].z;
-      out[7] += high[j].w;
-    }
-  }
+// *p, or zeros. Never a branch, so that many loads are in flight.
+__device__ __forceinline__ float4 LoadIf(bool there, const float* p) {
+  float4 x;
+  asm volatile(
+      "{.reg .pred there;\n"
+      "setp.ne.b32 there, %5, 0;\n"
+      "mov.b32 %0, 0;\n"
+      "mov.b32 %1, 0;\n"
+      "mov.b32 %2, 0;\n"
+      "mov.b32 %3, 0;\n"
+      "@there ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];}\n"
+      : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+      : "l"(p), "r"(static_cast<int>(there))
+      : "memory");
+  return x;
 }
 
-// Launches a kernel that begins with WaitForPredecessor.
+// Eight numbers of one row of a linear layer's result, from `column` on: Begin
+// starts to read them, Finish has them. What begins together is in flight
+// together. kSlots: partial sums read at once, which others follow.
+template <bool kPartials, int kSlots>
+class EightOf {
+ public:
+  __device__ __forceinline__ explicit EightOf(const LinearResult& result)
+      : result_(result) {}
+
+  __device__ __forceinline__ void Begin(int64_t row, int column, int width) {
+    if (!kPartials) {
+      pack_.bits = Vectors(result_.values)[(row * width + column) / kVector];
+      return;
+    }
+    const StreamSplit& split = result_.split;
+    const int tile = column / kStreamRows;
+    slots_ = split.LastBlock(tile) - split.FirstBlock(tile) + 1;
+    // Of at most kStreamTokens rows.
+    place_ = static_cast<int>(row) * split.outputs + column;
+    Read(0);
+  }
+
+  __device__ __forceinline__ void Finish(float (&out)[kVector]) {
+    if (!kPartials) {
+      pack_.Unpack(out);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) out[j] = 0.0f;
+    AddTo(out);
+    for (int s = kSlots; s < slots_; s += kSlots) {
+      Read(s);
+      AddTo(out);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void Read(int first) {
+#pragma unroll
+    for (int j = 0; j < kSlots; ++j) {
+      const bool there = first + j < slots_;
+      const float* at =
+          result_.partials + (first + j) * result_.split.slot_stride + place_;
+      low_[j] = LoadIf(there, at);
+      high_[j] = LoadIf(there, at + 4);
+    }
+  }
+  __device__ __forceinline__ void AddTo(float (&out)[kVector]) const {
+#pragma unroll
+    for (int j = 0; j < kSlots; ++j) {
+      out[0] += low_[j].x;
+      out[1] += low_[j].y;
+      out[2] += low_[j].z;
+      out[3] += low_[j].w;
+      out[4] += high_[j].x;
+      out[5] += high_[j].y;
+      out[6] += high_[j].z;
+      out[7] += high_[j].w;
+    }
+  }
+
+  const LinearResult& result_;
+  Pack pack_;
+  int place_;
+  int slots_;
+  float4 low_[kSlots];
+  float4 high_[kSlots];
+};
+
+// The bound on threads, not all of which are used, that leaves each this many
+// registers: many, so that all its loads are in flight together, but no more
+// than there are beside a linear layer's block, so that a block is there before
+// its turn comes and lets the next layer's weights be copied ahead.
+template <int kRegisters>
+struct BesideLinear {
+  // Registers are given out to four warps at a time.
+  static constexpr int kThreads = 65536 / kRegisters / (4 * kWarp) * 4 * kWarp;
+};
+
+// Launches a kernel that calls AwaitPredecessor.
 template <typename... Params, typename... Args>
 cudaError_t LaunchAhead(void (*kernel)(Params...), dim3 grid, int threads,
                         cudaStream_t stream, const Args&... args) {
@@ -151,16 +211,28 @@ __global__ void __launch_bounds__(256)
 
 // ---- Norms ----
 
+constexpr int kNormThreads = 512;  // of a block, at most
+constexpr int kNormSlots = 6;
+
 // Where the numbers that are normalised come from, and which of them are kept.
 enum class NormSource { kEmbedding, kResidual, kGathered };
 
 // kVectors vectors a thread stay in registers between the two passes.
 template <NormSource kSource, int kVectors, bool kPartials>
-__global__ void __launch_bounds__(kMaxThreads)
+__global__ void __launch_bounds__((kPartials ? BesideLinear<80>::kThreads
+                                             : kMaxThreads),
+                                  1)
     NormKernel(const int32_t* rows, const LinearResult delta,
                const void* source, const void* weight, int32_t vectors,
                float epsilon, void* residual, void* out) {
-  if (kPartials) WaitForPredecessor();
+  if (kPartials) AllowSuccessor();
+  Pack weights[kVectors];
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int i = threadIdx.x + v * blockDim.x;
+    if (i < vectors) weights[v].bits = Vectors(weight)[i];
+  }
+  if (kPartials) AwaitPredecessor();
   const int64_t t = blockIdx.x;
   const int64_t from = kSource == NormSource::kResidual ? t : rows[t];
   float x[kVectors][kVector];
@@ -172,8 +244,10 @@ __global__ void __launch_bounds__(kMaxThreads)
     const Pack base = {Vectors(source)[from * vectors + i]};
     base.Unpack(x[v]);
     if (kSource != NormSource::kEmbedding) {
+      EightOf<kPartials, kNormSlots> eight(delta);
+      eight.Begin(from, i * kVector, vectors * kVector);
       float d[kVector];
-      LoadEight<kPartials>(delta, from, i * kVector, vectors * kVector, d);
+      eight.Finish(d);
 #pragma unroll
       for (int j = 0; j < kVector; ++j) x[v][j] += d[j];
     }
@@ -192,8 +266,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const int i = threadIdx.x + v * blockDim.x;
     if (i >= vectors) continue;
     float w[kVector];
-    const Pack weights = {Vectors(weight)[i]};
-    weights.Unpack(w);
+    weights[v].Unpack(w);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) x[v][j] *= scale * w[j];
     Vectors(out)[t * vectors + i] = PackEight(x[v]);
@@ -208,7 +281,7 @@ cudaError_t LaunchNorm(const int32_t* rows, int64_t tokens,
   if (tokens == 0) return cudaSuccess;
   const int32_t vectors = hidden / kVector;
   int threads = (vectors + kWarp - 1) / kWarp * kWarp;
-  if (threads > 512) threads = 512;
+  if (threads > kNormThreads) threads = kNormThreads;
   const int each = (vectors + threads - 1) / threads;
   if (each > 4) return cudaErrorInvalidValue;
   auto* kernel = NormKernel<kSource, 1, kPartials>;
@@ -229,21 +302,19 @@ cudaError_t LaunchNorm(const int32_t* rows, int64_t tokens,
 
 // ---- Rotary embedding ----
 
-// A unit is 8 numbers of a head's first half and their 8 partners.
-template <bool kPartials>
-struct RotaryBounds {
-  // Of blocks on a multiprocessor: few tokens do not fill it anyway.
-  static constexpr int kBlocks = kPartials ? 1 : 4;
-};
+constexpr int kQkvSlots = 4;
 
-// The bounds keep it to 32 registers where it reads a matrix, for as many loads
-// in flight as there can be.
+// A unit is 8 numbers of a head's first half and their 8 partners.
+// Where it reads a matrix, the bounds keep it to 32 registers, for as many
+// loads in flight as there can be.
 template <bool kPartials>
-__global__ void __launch_bounds__(512, RotaryBounds<kPartials>::kBlocks)
+__global__ void __launch_bounds__((kPartials ? BesideLinear<96>::kThreads
+                                             : 512),
+                                  kPartials ? 1 : 4)
     RotaryAppendKernel(const RotaryShape shape, const UnpackedBatch batch,
                        const float4* cos_sin, const LinearResult qkv,
                        void* rotated, void* k_cache, void* v_cache) {
-  if (kPartials) WaitForPredecessor();
+  if (kPartials) AllowSuccessor();
   const int64_t t = blockIdx.x;
   const int half = shape.head_dim / 2 / kVector;  // vectors of half a head
   const int heads = shape.num_heads + 2 * shape.num_kv_heads;
@@ -256,9 +327,24 @@ __global__ void __launch_bounds__(512, RotaryBounds<kPartials>::kBlocks)
   const int i = unit - head * half;
   const int width = heads * shape.head_dim;
   const int column = head * shape.head_dim + i * kVector;
+  float4 turns[kVector / 2];
+  const auto read_turns = [&] {
+#pragma unroll
+    for (int j = 0; j < kVector / 2; ++j) {
+      turns[j] = __ldg(&angles[i * (kVector / 2) + j]);
+    }
+  };
+  if (kPartials) {
+    read_turns();
+    AwaitPredecessor();
+  }
+  EightOf<kPartials, kQkvSlots> first(qkv);
+  EightOf<kPartials, kQkvSlots> second(qkv);
+  first.Begin(t, column, width);
+  second.Begin(t, column + shape.head_dim / 2, width);
   float x[kVector], y[kVector];
-  LoadEight<kPartials>(qkv, t, column, width, x);
-  LoadEight<kPartials>(qkv, t, column + shape.head_dim / 2, width, y);
+  first.Finish(x);
+  second.Finish(y);
   const int kv_head = head - shape.num_heads;
   uint4* place = Vectors(rotated) + (t * width + column) / kVector;
   if (kv_head >= 0) {
@@ -273,9 +359,10 @@ __global__ void __launch_bounds__(512, RotaryBounds<kPartials>::kBlocks)
       return;
     }
   }
+  if (!kPartials) read_turns();
 #pragma unroll
   for (int j = 0; j < kVector / 2; ++j) {
-    const float4 a = __ldg(&angles[i * (kVector / 2) + j]);
+    const float4& a = turns[j];
     const float x0 = x[2 * j], y0 = y[2 * j];
     const float x1 = x[2 * j + 1], y1 = y[2 * j + 1];
     x[2 * j] = x0 * a.x - y0 * a.y;
@@ -306,32 +393,44 @@ __global__ void RotaryTableKernel(float2* cos_sin, int64_t positions, int half,
 
 __device__ float Silu(float x) { return x / (1.0f + __expf(-x)); }
 
+constexpr int kSiluThreads = 256;
 constexpr int kSiluVectors = 2;  // a thread, so that four loads are in flight
+constexpr int kGateUpSlots = 2;  // tiles of a wide layer have few
 
 template <bool kPartials>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__((kPartials ? BesideLinear<80>::kThreads
+                                             : kSiluThreads),
+                                  1)
     SiluMulKernel(const LinearResult gate_up, int32_t vectors, void* out) {
-  if (kPartials) WaitForPredecessor();
+  if (kPartials) {
+    AllowSuccessor();
+    AwaitPredecessor();
+  }
   const int64_t t = blockIdx.x;
   const int width = vectors * kVector;
   uint4* to = Vectors(out) + t * vectors;
   const int begin = blockIdx.y * blockDim.x * kSiluVectors + threadIdx.x;
-  float g[kSiluVectors][kVector];
-  float u[kSiluVectors][kVector];
+  using Eight = EightOf<kPartials, kGateUpSlots>;
+  static_assert(kSiluVectors == 2);
+  Eight gates[kSiluVectors] = {Eight(gate_up), Eight(gate_up)};
+  Eight ups[kSiluVectors] = {Eight(gate_up), Eight(gate_up)};
 #pragma unroll
   for (int v = 0; v < kSiluVectors; ++v) {
     const int i = begin + v * blockDim.x;
     if (i >= vectors) continue;
-    LoadEight<kPartials>(gate_up, t, i * kVector, 2 * width, g[v]);
-    LoadEight<kPartials>(gate_up, t, width + i * kVector, 2 * width, u[v]);
+    gates[v].Begin(t, i * kVector, 2 * width);
+    ups[v].Begin(t, width + i * kVector, 2 * width);
   }
 #pragma unroll
   for (int v = 0; v < kSiluVectors; ++v) {
     const int i = begin + v * blockDim.x;
     if (i >= vectors) continue;
+    float g[kVector], u[kVector];
+    gates[v].Finish(g);
+    ups[v].Finish(u);
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) g[v][j] = Silu(g[v][j]) * u[v][j];
-    to[i] = PackEight(g[v]);
+    for (int j = 0; j < kVector; ++j) g[j] = Silu(g[j]) * u[j];
+    to[i] = PackEight(g);
   }
 }
 
@@ -518,15 +617,15 @@ cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
 cudaError_t LaunchSiluMul(const LinearResult& gate_up, int64_t tokens,
                           int32_t width, void* out, cudaStream_t stream) {
   const int vectors = width / kVector;
-  constexpr int kThreads = 256;
-  const dim3 grid(
-      static_cast<unsigned>(tokens),
-      (vectors + kThreads * kSiluVectors - 1) / (kThreads * kSiluVectors));
+  constexpr int kOfBlock = kSiluThreads * kSiluVectors;
+  const dim3 grid(static_cast<unsigned>(tokens),
+                  (vectors + kOfBlock - 1) / kOfBlock);
   if (gate_up.values == nullptr) {
-    return LaunchAhead(SiluMulKernel<true>, grid, kThreads, stream, gate_up,
+    return LaunchAhead(SiluMulKernel<true>, grid, kSiluThreads, stream, gate_up,
                        vectors, out);
   }
-  SiluMulKernel<false><<<grid, kThreads, 0, stream>>>(gate_up, vectors, out);
+  SiluMulKernel<false>
+      <<<grid, kSiluThreads, 0, stream>>>(gate_up, vectors, out);
   return cudaGetLastError();
 }
 

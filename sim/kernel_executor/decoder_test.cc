@@ -224,13 +224,17 @@ TEST(DecoderTest, LogitsAreTheReferences) {
       EXPECT_EQ(outcome.output.logit_gaps[i], sorted[0] - sorted[1]);
     }
   };
-  // Chunks; a decode beside a chunk; decodes from a graph, padded from 3 to 4.
+  Sequence d = MakeSequence(Prompt(61, 7), 3);
+  // Chunks; a decode beside a chunk; nearly as many tokens as are still few;
+  // decodes from a graph, padded from 3 to 4.
   ASSERT_OK_AND_ASSIGN(Outcome outcome,
                        RunPieces(*decoder, {{&a, 20}, {&b, 6}}));
   compare(outcome, {&b});
   ASSERT_OK_AND_ASSIGN(outcome,
                        RunPieces(*decoder, {{&b, 1}, {&a, 33}, {&c, 33}}));
   compare(outcome, {&b, &a, &c});
+  ASSERT_OK_AND_ASSIGN(outcome, RunPieces(*decoder, {{&b, 1}, {&d, 61}}));
+  compare(outcome, {&b, &d});
   for (int i = 0; i < 3; ++i) {
     ASSERT_OK_AND_ASSIGN(outcome,
                          RunPieces(*decoder, {{&c, 1}, {&b, 1}, {&a, 1}}));

@@ -16,18 +16,30 @@ constexpr int kPanel = 64;  // columns of a unit: 128 bytes, one swizzle row
 constexpr int kGroupThreads = 128;
 constexpr int kGroupRows = 64;  // of W, of one warpgroup
 constexpr int kGroups = kStreamRows / kGroupRows;
-constexpr int kThreads = kGroups * kGroupThreads + 32;
-constexpr int kWeightBytes = kStreamRows * kPanel * 2;
-constexpr int kSharedBytes = 227 * 1024;
+constexpr int kConsumers = kGroups * kGroupThreads;
+constexpr int kThreads = kConsumers + 2 * 32;  // and two warps that copy
+constexpr int kWeightBytes = kStreamRows * kPanel * 2;  // of a unit
 
-// What one stage of the pipeline holds: a unit of W, and the tokens' columns.
+// Units of W that are on their way to a multiprocessor at a time: as many as
+// keep memory busy. With more, whatever else is asked of the L2 cache waits in
+// line behind them: the tokens' columns and, while weights are copied ahead,
+// all that the small kernels read. So there are fewer of them then.
+constexpr int kUnitsInFlight = 4;
+constexpr int kUnitsInFlightAhead = 2;
+
+// The two rings of stages in shared memory, beside which there is room for
+// blocks of the small kernels before and after. As much of W as fits is copied
+// ahead; the tokens' columns come from the L2 cache, for which fewer stages do.
 template <int kTokens>
-constexpr int kStageBytes = kWeightBytes + kTokens* kPanel * 2;
-template <int kTokens>
-constexpr int kStages = (kSharedBytes - 1024 - 256) / kStageBytes<kTokens>;
-template <int kTokens>
-constexpr int kDynamicBytes =
-    1024 + 16 * kStages<kTokens> + kStages<kTokens>* kStageBytes<kTokens>;
+struct Rings {
+  static constexpr int kBytes = 216 * 1024;
+  static constexpr int kTokenBytes = kTokens * kPanel * 2;
+  static constexpr int kWeightStages = kTokens == 64 ? 11 : 12;
+  static constexpr int kTokenStages =
+      (kBytes - kWeightStages * kWeightBytes) / kTokenBytes;
+  static constexpr int kBarriers = 2 * (kWeightStages + kTokenStages) + 1;
+  static constexpr int kDynamicBytes = 1024 + kBytes + 8 * kBarriers;
+};
 
 __device__ __forceinline__ uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
@@ -145,47 +157,89 @@ __device__ __forceinline__ void Pin(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-struct Pipeline {
+struct Ring {
   uint64_t* full;
   uint64_t* empty;
   char* stages;
 };
 
-// The weights do not depend on the launch before this one, so the first stages
-// are filled with them before that has ended.
-template <int kTokens>
-__device__ void Produce(const CUtensorMap* weight_map, const CUtensorMap* x_map,
-                        const StreamSplit& split, int begin, int end,
-                        const Pipeline& pipe) {
-  constexpr int kDepth = kStages<kTokens>;
-  const auto copy_weight = [&](int unit, int stage) {
-    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta,
-                                   ptx::space_shared, &pipe.full[stage],
-                                   kStageBytes<kTokens>);
-    const int tile = unit / split.units_per_tile;
-    CopyBoxOnce(pipe.stages + stage * kStageBytes<kTokens>, weight_map,
-                (unit - tile * split.units_per_tile) * kPanel,
-                tile * kStreamRows, &pipe.full[stage]);
-  };
-  const auto copy_x = [&](int unit, int stage) {
-    CopyBox(pipe.stages + stage * kStageBytes<kTokens> + kWeightBytes, x_map,
-            unit % split.units_per_tile * kPanel, 0, &pipe.full[stage]);
-  };
-  const int ahead = min(kDepth, end - begin);
-  for (int i = 0; i < ahead; ++i) copy_weight(begin + i, i);
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  for (int i = 0; i < ahead; ++i) copy_x(begin + i, i);
+// A place in a ring of kDepth stages, and the parity of its round.
+template <int kDepth>
+struct Turn {
   int stage = 0;
   uint32_t parity = 0;
-  for (int unit = begin + ahead; unit < end; ++unit) {
-    Await(&pipe.empty[stage], parity);
-    copy_weight(unit, stage);
-    copy_x(unit, stage);
-    if (++stage == kDepth) {
-      stage = 0;
-      parity ^= 1;
-    }
+
+  __device__ __forceinline__ void Next() {
+    if (++stage < kDepth) return;
+    stage = 0;
+    parity ^= 1;
   }
+};
+
+__device__ __forceinline__ void Arrive(uint64_t* barrier) {
+  ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cta, ptx::space_shared,
+                       barrier);
+}
+
+__device__ __forceinline__ void Expect(uint64_t* barrier, uint32_t bytes) {
+  ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta,
+                                 ptx::space_shared, barrier, bytes);
+}
+
+// The weights do not depend on the launches before this one, so the ring is
+// filled with them before those have ended, of which `begun` tells.
+template <int kTokens>
+__device__ void CopyWeights(const CUtensorMap* map, const StreamSplit& split,
+                            int begin, int end, const Ring& ring,
+                            uint64_t* begun) {
+  Turn<Rings<kTokens>::kWeightStages> turn;
+  Turn<Rings<kTokens>::kWeightStages> next_to_come;
+  int come = begin;
+  for (int unit = begin; unit < end; ++unit) {
+    Await(&ring.empty[turn.stage], turn.parity ^ 1);
+    while (unit - come >= (ptx::mbarrier_test_wait_parity(begun, 0)
+                               ? kUnitsInFlight
+                               : kUnitsInFlightAhead)) {
+      Await(&ring.full[next_to_come.stage], next_to_come.parity);
+      next_to_come.Next();
+      ++come;
+    }
+    uint64_t* const full = &ring.full[turn.stage];
+    Expect(full, kWeightBytes);
+    const int tile = unit / split.units_per_tile;
+    CopyBoxOnce(ring.stages + turn.stage * kWeightBytes, map,
+                (unit - tile * split.units_per_tile) * kPanel,
+                tile * kStreamRows, full);
+    turn.Next();
+  }
+}
+
+template <int kTokens>
+__device__ void CopyTokens(const CUtensorMap* map, const StreamSplit& split,
+                           int begin, int end, const Ring& ring,
+                           uint64_t* begun) {
+  constexpr int kBytes = Rings<kTokens>::kTokenBytes;
+  Turn<Rings<kTokens>::kTokenStages> turn;
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  Arrive(begun);
+  for (int unit = begin; unit < end; ++unit) {
+    Await(&ring.empty[turn.stage], turn.parity ^ 1);
+    uint64_t* const full = &ring.full[turn.stage];
+    Expect(full, kBytes);
+    CopyBox(ring.stages + turn.stage * kBytes, map,
+            unit % split.units_per_tile * kPanel, 0, full);
+    turn.Next();
+  }
+}
+
+// Stores what the next kernel reads so that it stays in the L2 cache until
+// then, whatever streams by.
+__device__ __forceinline__ void StoreToKeep(float* p, float x) {
+  // What createpolicy.fractional.L2::evict_last makes of the whole.
+  constexpr uint64_t kEvictLast = 0x14f0000000000000;
+  asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(p), "f"(x),
+               "l"(kEvictLast)
+               : "memory");
 }
 
 // Thread t of a warpgroup holds, of D's 64 rows and kTokens columns, the rows
@@ -206,37 +260,41 @@ __device__ void Store(const float (&d)[kTokens / 2], const StreamSplit& split,
       const int token = 8 * i + 2 * (thread % 4) + c;
       if (token >= tokens) continue;
       float* place = out + int64_t{token} * split.outputs;
-      place[0] = d[4 * i + c];
-      place[8] = d[4 * i + 2 + c];
+      StoreToKeep(place, d[4 * i + c]);
+      StoreToKeep(place + 8, d[4 * i + 2 + c]);
     }
   }
 }
 
 template <int kTokens>
 __device__ void Consume(const StreamSplit& split, int begin, int end,
-                        int tokens, const Pipeline& pipe, float* partials) {
-  constexpr int kDepth = kStages<kTokens>;
+                        int tokens, const Ring& weights, const Ring& x,
+                        float* partials) {
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / kGroupThreads, 0);
   const bool leader = threadIdx.x % kGroupThreads == 0;
-  const auto release = [&](int stage) {
-    if (leader) {
-      ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cta, ptx::space_shared,
-                           &pipe.empty[stage]);
-    }
+  const auto release = [&](int weight_stage, int x_stage) {
+    if (!leader) return;
+    Arrive(&weights.empty[weight_stage]);
+    Arrive(&x.empty[x_stage]);
   };
-  const uint32_t stages = SharedAddress(pipe.stages);
+  const uint32_t weight_stages =
+      SharedAddress(weights.stages) + group * kGroupRows * kPanel * 2;
+  const uint32_t x_stages = SharedAddress(x.stages);
   float d[kTokens / 2];
-  int stage = 0;
-  uint32_t parity = 0;
+  Turn<Rings<kTokens>::kWeightStages> weight_turn;
+  Turn<Rings<kTokens>::kTokenStages> x_turn;
   for (int unit = begin; unit < end;) {
     const int tile = unit / split.units_per_tile;
     const int tile_end = min(end, (tile + 1) * split.units_per_tile);
-    int previous = 0;
+    int weight_before = 0;
+    int x_before = 0;
     for (int first = unit; unit < tile_end; ++unit) {
-      Await(&pipe.full[stage], parity);
-      const uint32_t address = stages + stage * kStageBytes<kTokens>;
-      const uint64_t a = Descriptor(address + group * kGroupRows * kPanel * 2);
-      const uint64_t b = Descriptor(address + kWeightBytes);
+      Await(&weights.full[weight_turn.stage], weight_turn.parity);
+      Await(&x.full[x_turn.stage], x_turn.parity);
+      const uint64_t a =
+          Descriptor(weight_stages + weight_turn.stage * kWeightBytes);
+      const uint64_t b =
+          Descriptor(x_stages + x_turn.stage * Rings<kTokens>::kTokenBytes);
       Pin(d);
       WgmmaFence();
 #pragma unroll
@@ -247,41 +305,52 @@ __device__ void Consume(const StreamSplit& split, int begin, int end,
       WgmmaCommit();
       WgmmaWait<1>();
       Pin(d);
-      // The products before these are done with their stage.
-      if (unit > first) release(previous);
-      previous = stage;
-      if (++stage == kDepth) {
-        stage = 0;
-        parity ^= 1;
-      }
+      // The products before these are done with their stages.
+      if (unit > first) release(weight_before, x_before);
+      weight_before = weight_turn.stage;
+      x_before = x_turn.stage;
+      weight_turn.Next();
+      x_turn.Next();
     }
     WgmmaWait<0>();
     Pin(d);
-    release(previous);
+    release(weight_before, x_before);
     Store<kTokens>(d, split, tile, tokens, partials);
   }
 }
 
+// By one thread.
+__device__ __forceinline__ void InitBarriers(const Ring& ring, int stages) {
+  for (int i = 0; i < stages; ++i) {
+    ptx::mbarrier_init(&ring.full[i], 1);
+    ptx::mbarrier_init(&ring.empty[i], kGroups);
+  }
+}
+
+// The bounds leave registers to the small kernels' blocks.
 template <int kTokens>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, 3)
     StreamLinearKernel(const __grid_constant__ CUtensorMap weight_map,
                        const __grid_constant__ CUtensorMap x_map,
                        const StreamSplit split, int tokens, float* partials) {
   // Whoever comes next waits for this launch's end on its own.
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   extern __shared__ char shared[];
-  constexpr int kDepth = kStages<kTokens>;
-  Pipeline pipe;
+  using Depths = Rings<kTokens>;
+  Ring weights;
+  Ring x;
   const uint32_t misaligned = SharedAddress(shared) % 1024;
-  pipe.stages = shared + (1024 - misaligned) % 1024;
-  pipe.full =
-      reinterpret_cast<uint64_t*>(pipe.stages + kDepth * kStageBytes<kTokens>);
-  pipe.empty = pipe.full + kDepth;
+  weights.stages = shared + (1024 - misaligned) % 1024;
+  x.stages = weights.stages + Depths::kWeightStages * kWeightBytes;
+  weights.full = reinterpret_cast<uint64_t*>(weights.stages + Depths::kBytes);
+  weights.empty = weights.full + Depths::kWeightStages;
+  x.full = weights.empty + Depths::kWeightStages;
+  x.empty = x.full + Depths::kTokenStages;
+  uint64_t* const begun = x.empty + Depths::kTokenStages;
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kDepth; ++i) {
-      ptx::mbarrier_init(&pipe.full[i], 1);
-      ptx::mbarrier_init(&pipe.empty[i], kGroups);
-    }
+    InitBarriers(weights, Depths::kWeightStages);
+    InitBarriers(x, Depths::kTokenStages);
+    ptx::mbarrier_init(begun, 1);
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     ptx::fence_proxy_async(ptx::space_shared);
   }
@@ -289,12 +358,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int begin = split.FirstUnit(blockIdx.x);
   const int end = split.FirstUnit(blockIdx.x + 1);
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
-  if (warp >= kGroups * kGroupThreads / 32) {
-    if (threadIdx.x == kGroups * kGroupThreads) {
-      Produce<kTokens>(&weight_map, &x_map, split, begin, end, pipe);
-    }
-  } else {
-    Consume<kTokens>(split, begin, end, tokens, pipe, partials);
+  if (warp < kConsumers / 32) {
+    Consume<kTokens>(split, begin, end, tokens, weights, x, partials);
+  } else if (threadIdx.x == kConsumers) {
+    CopyWeights<kTokens>(&weight_map, split, begin, end, weights, begun);
+  } else if (threadIdx.x == kConsumers + 32) {
+    CopyTokens<kTokens>(&x_map, split, begin, end, x, begun);
   }
 }
 
@@ -317,9 +386,10 @@ cudaError_t Launch(const StreamOperand& x, const StreamOperand& weight,
                    const StreamSplit& split, int tokens, float* partials,
                    bool early, cudaStream_t stream) {
   // Asked for at each launch: it is cheap, and counts for one device.
+  constexpr int kDynamicBytes = Rings<kTokens>::kDynamicBytes;
   const cudaError_t error = cudaFuncSetAttribute(
       StreamLinearKernel<kTokens>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-      kDynamicBytes<kTokens>);
+      kDynamicBytes);
   if (error != cudaSuccess) return error;
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -327,7 +397,7 @@ cudaError_t Launch(const StreamOperand& x, const StreamOperand& weight,
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(split.blocks));
   config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = kDynamicBytes<kTokens>;
+  config.dynamicSmemBytes = kDynamicBytes;
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = early ? 1 : 0;

@@ -33,8 +33,8 @@ cudaError_t MakeStreamOperand(const void* data, int64_t rows, int64_t columns,
 
 // Enqueues the partial sums of x W^T. partials: StreamPartials(split) floats.
 // The kernel after it may be one that starts early (programmatic dependent
-// launch) and waits. `early`: so does this one, which the launch before must
-// allow for: it waits itself for what came before it.
+// launch) and waits. `early`: so does this one, as soon as the launch before
+// allows it.
 cudaError_t LaunchStreamLinear(const StreamOperand& x,
                                const StreamOperand& weight,
                                const StreamSplit& split, int64_t tokens,
