@@ -216,6 +216,45 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Partial results of one row whose loads are in flight together.
+constexpr int kTogether = 4;
+
+// Adds those of a row from `slot` on, which are `stride` slots apart. Lane l
+// has the weight of the l-th of them; the one at `slot` is number `number`.
+__device__ __forceinline__ void AddPartials(const KernelParams& params,
+                                            int64_t slot, int stride,
+                                            float weights, int number,
+                                            float4 (&sum)[2], float& total) {
+  const int lane = threadIdx.x % 32;
+  float weight[kTogether];
+  float4 part[kTogether][2];
+#pragma unroll
+  for (int j = 0; j < kTogether; ++j) {
+    weight[j] = __shfl_sync(0xffffffffu, weights, number + j);
+    const float4* from = reinterpret_cast<const float4*>(
+        params.schedule.partial_out +
+        (slot + int64_t{j} * stride) * params.head_dim);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int vector = lane + 32 * i;
+      // What has no weight may be unwritten, or beyond the last one.
+      const bool counts = weight[j] != 0.0f && vector < params.head_dim / 4;
+      part[j][i] = counts ? from[vector] : float4{0, 0, 0, 0};
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kTogether; ++j) {
+    total += weight[j];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      sum[i].x += weight[j] * part[j][i].x;
+      sum[i].y += weight[j] * part[j][i].y;
+      sum[i].z += weight[j] * part[j][i].z;
+      sum[i].w += weight[j] * part[j][i].w;
+    }
+  }
+}
+
 // One warp a row.
 template <typename T>
 __device__ void CombineRow(const KernelParams& params, const CombineItem& item,
@@ -247,22 +286,17 @@ __device__ void CombineRow(const KernelParams& params, const CombineItem& item,
            head * params.out_head_stride;
   // head_dim is at most 256: two vectors of four a lane.
   float4 sum[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-  for (int s = 0; s < item.num_splits && !empty; ++s) {
-    const int64_t slot = first + int64_t{s} * item.row_count;
-    const float weight = exp2f((lses[slot] - top) * kLog2E);
-    if (weight == 0.0f) continue;  // its output may be unwritten
-    total += weight;
-    const float4* part = reinterpret_cast<const float4*>(
-        params.schedule.partial_out + slot * params.head_dim);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int vector = lane + 32 * i;
-      if (vector >= params.head_dim / 4) continue;
-      const float4 x = part[vector];
-      sum[i].x += weight * x.x;
-      sum[i].y += weight * x.y;
-      sum[i].z += weight * x.z;
-      sum[i].w += weight * x.w;
+  for (int begin = 0; begin < item.num_splits && !empty; begin += 32) {
+    const int count = min(32, item.num_splits - begin);
+    const int64_t slot = first + int64_t{begin} * item.row_count;
+    const float weights =
+        lane < count
+            ? exp2f((lses[slot + int64_t{lane} * item.row_count] - top) *
+                    kLog2E)
+            : 0.0f;
+    for (int s = 0; s < count; s += kTogether) {
+      AddPartials(params, slot + int64_t{s} * item.row_count, item.row_count,
+                  weights, s, sum, total);
     }
   }
   total += sink_weight;
@@ -283,6 +317,9 @@ __device__ void CombineRow(const KernelParams& params, const CombineItem& item,
   }
 }
 
+// Among how many a tile's rows are shared where a batch has prefill tiles.
+constexpr int kPrefillParts = 8;
+
 // Starts while the attention kernel may still run, and as a rule with nothing
 // to do: it waits itself, and lets the launch behind start and wait likewise.
 template <typename T>
@@ -295,15 +332,19 @@ __global__ void __launch_bounds__(kThreads)
   const int found = params.schedule.header->num_combines;
   const int count = min(found, params.schedule.max_combines);
   // Four warps an item, which of a decode has as many rows as there are query
-  // heads to a KV head.
+  // heads to a KV head. Those of prefill have many, and may be few: their rows
+  // are shared among several.
   constexpr int kRowsAtOnce = 4;
   constexpr int kItemsAtOnce = kThreads / 32 / kRowsAtOnce;
+  const bool prefill =
+      params.schedule.header->num_items[static_cast<int>(Role::kPrefill)] > 0;
+  const int parts = prefill ? kPrefillParts : 1;
   const int warp = threadIdx.x / 32;
-  for (int i = blockIdx.x * kItemsAtOnce + warp / kRowsAtOnce; i < count;
-       i += gridDim.x * kItemsAtOnce) {
-    const CombineItem item = params.schedule.combines[i];
-    for (int row = warp % kRowsAtOnce; row < item.row_count;
-         row += kRowsAtOnce) {
+  for (int i = blockIdx.x * kItemsAtOnce + warp / kRowsAtOnce;
+       i < count * parts; i += gridDim.x * kItemsAtOnce) {
+    const CombineItem item = params.schedule.combines[i % count];
+    for (int row = i / count * kRowsAtOnce + warp % kRowsAtOnce;
+         row < item.row_count; row += parts * kRowsAtOnce) {
       CombineRow<T>(params, item, row);
     }
   }
