@@ -66,6 +66,11 @@ absl::Status CudaEvent::RecordInGraph(cudaStream_t stream) const {
       "cudaEventRecordWithFlags");
 }
 
+absl::Status CudaEvent::LetWait(cudaStream_t stream) const {
+  return CudaStatus(cudaStreamWaitEvent(stream, event_.get(), 0),
+                    "cudaStreamWaitEvent");
+}
+
 absl::StatusOr<float> CudaEvent::Since(const CudaEvent& begin) const {
   float milliseconds = 0;
   RETURN_IF_ERROR(CudaStatus(

@@ -59,6 +59,8 @@ class CudaEvent {
   // In a stream that is being captured the record becomes a node of the graph.
   absl::Status Record(cudaStream_t stream) const;
   absl::Status RecordInGraph(cudaStream_t stream) const;
+  // What is enqueued next waits for what was recorded last.
+  absl::Status LetWait(cudaStream_t stream) const;
   // Milliseconds from `begin` to this event, both of them complete.
   absl::StatusOr<float> Since(const CudaEvent& begin) const;
   // Waits for this event first.

@@ -438,6 +438,8 @@ class DecoderImpl final : public Decoder {
   int64_t Pack(const DecoderBatch& batch, const Extent& extent);
   absl::Status Upload(int64_t count);
   absl::Status Enqueue(const Extent& extent);
+  absl::Status EnqueuePlan(const Extent& extent,
+                           const attention::BatchMetadata& metadata);
   // `delta` is what the MLP adds to the residual stream.
   absl::Status EnqueueLayer(const Extent& extent, size_t layer,
                             const UnpackedBatch& unpacked, LinearResult& delta);
@@ -457,6 +459,7 @@ class DecoderImpl final : public Decoder {
 
   // Freed in the opposite order.
   CudaStream stream_;
+  CudaStream plan_stream_;
   DeviceMemory weight_memory_;
   DeviceMemory kv_memory_;
   DeviceMemory other_memory_;
@@ -464,6 +467,8 @@ class DecoderImpl final : public Decoder {
   PinnedMemory output_memory_;
   CudaEvent begin_;
   CudaEvent end_;
+  CudaEvent uploaded_;
+  CudaEvent planned_;
   WeightPointers weights_ = {};
   Buffers buffers_ = {};
   int32_t* packed_ = nullptr;  // pinned
@@ -492,6 +497,9 @@ absl::Status DecoderImpl::Init() {
   ASSIGN_OR_RETURN(stream_, CreateStream());
   ASSIGN_OR_RETURN(begin_, CudaEvent::Create());
   ASSIGN_OR_RETURN(end_, CudaEvent::Create());
+  ASSIGN_OR_RETURN(plan_stream_, CreateStream());
+  ASSIGN_OR_RETURN(uploaded_, CudaEvent::Create());
+  ASSIGN_OR_RETURN(planned_, CudaEvent::Create());
   ASSIGN_OR_RETURN(weight_memory_, AllocateDevice(memory_.weights, "weights"));
   ASSIGN_OR_RETURN(kv_memory_, AllocateDevice(memory_.kv_cache, "KV cache"));
   ASSIGN_OR_RETURN(other_memory_,
@@ -833,16 +841,16 @@ absl::Status DecoderImpl::Enqueue(const Extent& extent) {
   unpacked.table_stride = static_cast<int32_t>(sizes_.table);
   unpacked.positions = buffers_.positions;
   unpacked.slots = buffers_.slots;
-  RETURN_IF_ERROR(CudaStatus(
-      LaunchUnpack(packed, options_.block_size, unpacked, stream_.get()),
-      "unpack kernel"));
   attention::BatchMetadata metadata;
   metadata.batch = packed.rows;
   metadata.total_q = extent.tokens;
   if (!extent.uniform) metadata.cu_seqlens_q = packed.cu_tokens;
   metadata.cache_seqlens = packed.lengths;
   metadata.max_seqlen_k = sizes_.positions;
-  RETURN_IF_ERROR(plan_->Update(metadata, stream_.get()));
+  RETURN_IF_ERROR(EnqueuePlan(extent, metadata));
+  RETURN_IF_ERROR(CudaStatus(
+      LaunchUnpack(packed, options_.block_size, unpacked, stream_.get()),
+      "unpack kernel"));
   RETURN_IF_ERROR(CudaStatus(
       LaunchEmbedNorm(packed.token_ids, extent.tokens, weights_.embedding,
                       weights_.layers[0].attention_norm,
@@ -856,6 +864,17 @@ absl::Status DecoderImpl::Enqueue(const Extent& extent) {
   }
   if (extent.samples == 0) return absl::OkStatus();
   return EnqueueHead(extent, buffers_.packed + at.samples, delta);
+}
+
+// Of a batch of decodes, beside what comes before the first attention; the
+// first layer's rotary kernel waits for it.
+absl::Status DecoderImpl::EnqueuePlan(
+    const Extent& extent, const attention::BatchMetadata& metadata) {
+  if (!extent.uniform) return plan_->Update(metadata, stream_.get());
+  RETURN_IF_ERROR(uploaded_.Record(stream_.get()));
+  RETURN_IF_ERROR(uploaded_.LetWait(plan_stream_.get()));
+  RETURN_IF_ERROR(plan_->Update(metadata, plan_stream_.get()));
+  return planned_.Record(plan_stream_.get());
 }
 
 absl::StatusOr<LinearResult> DecoderImpl::EnqueueLinear(const Extent& extent,
@@ -891,10 +910,13 @@ absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
   const int64_t layer_kv = memory_.kv_cache / shape.num_layers;
   char* const k_cache = static_cast<char*>(kv_memory_.get()) +
                         static_cast<int64_t>(layer) * layer_kv;
+  const bool joins_plan = extent.uniform && layer == 0;
+  if (joins_plan) RETURN_IF_ERROR(planned_.LetWait(stream));
   RETURN_IF_ERROR(CudaStatus(
       LaunchRotaryAppend({shape.num_heads, shape.num_kv_heads, shape.head_dim},
                          unpacked, extent.tokens, buffers_.cos_sin, qkv,
-                         buffers_.qkv, k_cache, k_cache + layer_kv / 2, stream),
+                         buffers_.qkv, k_cache, k_cache + layer_kv / 2,
+                         /*ahead=*/!joins_plan, stream),
       "rotary kernel"));
   if (!extent.skip_attention) {
     RETURN_IF_ERROR(EnqueueAttention(extent, layer));

@@ -203,7 +203,7 @@ absl::Status SmallKernels(const DecoderShape& shape, double bandwidth,
          return LaunchRotaryAppend(
              {shape.num_heads, shape.num_kv_heads, shape.head_dim}, batch,
              kTokens, angles.get(), result, s.get(), at(s, kTokens * qkv),
-             at(s, kTokens * (qkv + kv)), stream);
+             at(s, kTokens * (qkv + kv)), /*ahead=*/false, stream);
        }},
       {"SiLU and product", 3 * width * kBf16,
        [&](const DeviceMemory& b, const DeviceMemory& s) {

@@ -597,7 +597,7 @@ cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
                                const UnpackedBatch& batch, int64_t tokens,
                                const void* cos_sin, const LinearResult& qkv,
                                void* rotated, void* k_cache, void* v_cache,
-                               cudaStream_t stream) {
+                               bool ahead, cudaStream_t stream) {
   const int units = (shape.num_heads + 2 * shape.num_kv_heads) *
                     (shape.head_dim / 2 / kVector);
   int threads = (units + kWarp - 1) / kWarp * kWarp;
@@ -605,12 +605,15 @@ cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
   const dim3 grid(static_cast<unsigned>(tokens),
                   static_cast<unsigned>((units + threads - 1) / threads));
   const float4* angles = static_cast<const float4*>(cos_sin);
-  if (qkv.values == nullptr) {
+  const bool partials = qkv.values == nullptr;
+  if (partials && ahead) {
     return LaunchAhead(RotaryAppendKernel<true>, grid, threads, stream, shape,
                        batch, angles, qkv, rotated, k_cache, v_cache);
   }
-  RotaryAppendKernel<false><<<grid, threads, 0, stream>>>(
-      shape, batch, angles, qkv, rotated, k_cache, v_cache);
+  auto* const kernel =
+      partials ? &RotaryAppendKernel<true> : &RotaryAppendKernel<false>;
+  kernel<<<grid, threads, 0, stream>>>(shape, batch, angles, qkv, rotated,
+                                       k_cache, v_cache);
   return cudaGetLastError();
 }
 

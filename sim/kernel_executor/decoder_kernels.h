@@ -67,7 +67,8 @@ cudaError_t LaunchGatherNorm(const LinearResult& delta, const void* residual,
 // on their way into the cache; values follow unrotated.
 // k_cache and v_cache are [slots, kv_heads, head_dim]. Pairs are
 // (i, i + head_dim / 2); cos_sin is float2 [positions, head_dim / 2]. head_dim
-// is a multiple of 16.
+// is a multiple of 16. `ahead`: it may start while the kernel before it runs,
+// which is the only one that it waits for.
 struct RotaryShape {
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
@@ -77,7 +78,7 @@ cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
                                const UnpackedBatch& batch, int64_t tokens,
                                const void* cos_sin, const LinearResult& qkv,
                                void* rotated, void* k_cache, void* v_cache,
-                               cudaStream_t stream);
+                               bool ahead, cudaStream_t stream);
 
 // out[t] = SiLU(gate_up[t, :width]) * gate_up[t, width:].
 cudaError_t LaunchSiluMul(const LinearResult& gate_up, int64_t tokens,
