@@ -53,6 +53,7 @@ TEST(ShippedProfilesTest, H200) {
   EXPECT_FALSE(IsShippedProfile("h200"));
   EXPECT_EQ(ShippedProfileFor("llama3.1_8b", "h200"), "h200_llama3.1_8b");
   EXPECT_EQ(ShippedProfileFor("llama3.1_8b", "a100_80gb"), "");
+  EXPECT_EQ(ShippedProfileFor("llama3.2_3b", "h200"), "h200_llama3.2_3b");
   bool listed = false;
   for (const NamedSpec& profile : ListProfiles()) {
     if (profile.name != "h200_llama3.1_8b") continue;
@@ -73,6 +74,7 @@ TEST(ShippedProfilesTest, AllLoad) {
     EXPECT_FALSE(tables.attention.mixed.empty()) << profile.name;
     EXPECT_FALSE(tables.attention.mixed.has_extended()) << profile.name;
     EXPECT_FALSE(tables.attention.decode.has_extended()) << profile.name;
+    EXPECT_GT(tables.throttle.time_constant_us, 0) << profile.name;
     EXPECT_OK(LookupModel(tables.meta.at("model_name")));
     EXPECT_OK(LookupDevice(tables.meta.at("device_name")));
   }
