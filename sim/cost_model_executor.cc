@@ -20,7 +20,8 @@ absl::Status CostModelExecutor::Run(const Batch& batch,
     model_->DecodeTimes(batch.shape.decode,
                         absl::MakeSpan(&timing.decodes_alone, 1));
   }
-  model_->Ran(batch.shape.num_tokens(), absl::MakeConstSpan(&timing.device, 1));
+  model_->Ran(batch.shape.tokens_beside_prefill(),
+              absl::MakeConstSpan(&timing.device, 1));
   return absl::OkStatus();
 }
 

@@ -27,9 +27,8 @@ class CostModelExecutor final : public Executor {
   void Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) override {
     model_->DecodeTimes(first, out);
   }
-  void OnForeseen(int64_t num_decodes,
-                  absl::Span<const SimDuration> device) override {
-    model_->Ran(num_decodes, device);
+  void OnForeseen(absl::Span<const SimDuration> device) override {
+    model_->Ran(/*tokens_beside_prefill=*/0, device);
   }
   SimDuration HostTime(int64_t num_sequences) const override {
     return overhead_.Of(num_sequences);

@@ -58,6 +58,11 @@ struct BatchShape {
     return static_cast<int64_t>(prefill.size()) + decode.count;
   }
   int64_t num_tokens() const { return prefill_tokens + decode.count; }
+  // num_tokens() where a chunk has two tokens and more; 0 where all decode.
+  int64_t tokens_beside_prefill() const {
+    return prefill_tokens > static_cast<int64_t>(prefill.size()) ? num_tokens()
+                                                                 : 0;
+  }
 };
 
 }  // namespace interleave::sim

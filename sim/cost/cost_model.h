@@ -44,10 +44,12 @@ class CostModel {
     }
   }
 
-  // Tells of iterations that have run, one after the other, of so many tokens
-  // each, and what each took on the device.  A model whose times depend on what
-  // ran before (see throttle.h) remembers it; others do nothing.
-  virtual void Ran(int64_t num_tokens, absl::Span<const SimDuration> device) {}
+  // Tells of iterations that have run, one after the other, with the same
+  // BatchShape::tokens_beside_prefill, and what each took on the device.  A
+  // model whose times depend on what ran before (see throttle.h) remembers it;
+  // others do nothing.
+  virtual void Ran(int64_t tokens_beside_prefill,
+                   absl::Span<const SimDuration> device) {}
   // The device has had nothing to do for so long.
   virtual void Idle(SimDuration time) {}
 

@@ -157,15 +157,13 @@ class ProfileModel final : public CostModel {
         description_(std::move(description)) {}
 
   SimDuration IterationTime(const BatchShape& shape) override {
-    return TimeIn(throttle_, shape);
+    return TimeIn(state_, shape);
   }
 
   void DecodeTimes(const DecodeGroup& first,
                    absl::Span<SimDuration> out) override {
-    Throttle throttle = throttle_;
-    if (attention_.decode.has_extended()) {
-      return EachDecodeTime(first, throttle, out);
-    }
+    if (attention_.decode.has_extended()) return EachDecodeTime(first, out);
+    double state = state_;
     bool row_outside = false;
     const double rest =
         dense_.decodes_alone.At(first.count, first.count, &row_outside);
@@ -178,24 +176,29 @@ class ProfileModel final : public CostModel {
         return row.At(length, &outside);
       });
       duration = RoundNanos((rest + attention_scale_ * us) *
-                            throttle.Slowdown(first.count));
-      throttle.Run(first.count, duration);
+                            throttle_.Slowdown(0, state));
+      state = throttle_.After(0, duration, state);
       Count(outside);
       decode.Advance();
     }
   }
 
-  void Ran(int64_t num_tokens, absl::Span<const SimDuration> device) override {
-    for (const SimDuration time : device) throttle_.Run(num_tokens, time);
+  void Ran(int64_t tokens_beside_prefill,
+           absl::Span<const SimDuration> device) override {
+    for (const SimDuration time : device) {
+      state_ = throttle_.After(tokens_beside_prefill, time, state_);
+    }
   }
-  void Idle(SimDuration time) override { throttle_.Idle(time); }
+  void Idle(SimDuration time) override {
+    state_ = throttle_.AfterIdle(time, state_);
+  }
 
   bool NeedsKvTokensMax() const override { return !skew_.empty(); }
   CostModelStats stats() const override { return stats_; }
   std::string Description() const override { return description_; }
 
  private:
-  SimDuration TimeIn(const Throttle& throttle, const BatchShape& shape) {
+  SimDuration TimeIn(double state, const BatchShape& shape) {
     bool outside = false;
     double rest = 0;
     const TablePoint point = Map(shape, &rest, &outside);
@@ -203,20 +206,20 @@ class ProfileModel final : public CostModel {
         point.chunk == 0 ? dense_.decodes_alone : dense_.with_prefill;
     double ns = dense.At(shape.num_tokens(), shape.num_sequences(), &outside);
     ns += attention_scale_ * (Attention(point, &outside) + rest);
-    ns *= throttle.Slowdown(shape.num_tokens());
+    ns *= throttle_.Slowdown(shape.tokens_beside_prefill(), state);
     ns += swapped_block_ns_ * static_cast<double>(shape.swapped_out_blocks +
                                                   shape.swapped_in_blocks);
     Count(outside);
     return RoundNanos(ns);
   }
 
-  void EachDecodeTime(const DecodeGroup& first, Throttle throttle,
-                      absl::Span<SimDuration> out) {
+  void EachDecodeTime(const DecodeGroup& first, absl::Span<SimDuration> out) {
+    double state = state_;
     BatchShape shape;
     shape.decode = first;
     for (SimDuration& duration : out) {
-      duration = TimeIn(throttle, shape);
-      throttle.Run(first.count, duration);
+      duration = TimeIn(state, shape);
+      state = throttle_.After(0, duration, state);
       shape.decode.Advance();
     }
   }
@@ -366,7 +369,8 @@ class ProfileModel final : public CostModel {
   const double overhead_keys_;
   const SkewTable skew_;
   const Dense dense_;
-  Throttle throttle_;
+  const Throttle throttle_;
+  double state_ = 0;
   const double attention_scale_;
   const double swapped_block_ns_;
   const std::string description_;
@@ -477,7 +481,7 @@ std::string Describe(const ProfileTables& tables, const ModelSpec& model,
           : ProfileOptions::MixedRule_Name(options.mixed_rule()),
       "; uneven lengths: ", tables.skew.empty() ? "MEAN_ONLY" : "FITTED_ALPHA",
       "; throttling: ",
-      tables.throttle == ThrottleTable() ? "RECOVERED" : "FOLLOWED");
+      tables.throttle.time_constant_us == 0 ? "RECOVERED" : "FOLLOWED");
 }
 
 }  // namespace

@@ -301,7 +301,7 @@ TEST(ProfileModelTest, DecodeTimesEqualsIterationByIteration) {
 // 10 ms; 20% and 10%; memory alone up to 4 tokens, products alone from 256 on.
 ProfileTables ThrottledTables() {
   ProfileTables tables = Tables();
-  tables.throttle = {10'000, 0.2, 0.1, 4, 256};
+  tables.throttle = {10'000, 0.2, 0.1, 4, 256, {}};
   return tables;
 }
 
@@ -343,12 +343,12 @@ TEST(ProfileModelTest, ThrottledDecodeTimesEqualIterationByIteration) {
   shape.decode = first;
   for (const SimDuration time : times) {
     ASSERT_EQ(cost->IterationTime(shape), time);
-    cost->Ran(first.count, absl::MakeConstSpan(&time, 1));
+    cost->Ran(0, absl::MakeConstSpan(&time, 1));
     shape.decode.Advance();
   }
-  // The last ones are slower for their longer caches alone: 5 tokens are 1 /
-  // 252 of products.
-  EXPECT_LT(times[199], SimDuration::Micros(1.001 * 10 * (5 + 5 * 119)));
+  // Slower for its longer caches alone: 9,495 tokens of them, 16 a us and
+  // layer.
+  EXPECT_NEAR(times[199].micros(), 10 * (5 + 9'495 / 16.0) + 10, 0.05);
 }
 
 TEST(ProfileModelTest, PaddedTokens) {

@@ -23,9 +23,12 @@ namespace {
 
 constexpr const char* kRequiredFiles[] = {"dense.csv", "per_sequence.csv",
                                           "attention.csv"};
-constexpr const char* kOptionalFiles[] = {"skew_fit.csv", "layers.csv",
+constexpr double kMostSlowdown = 10;
+constexpr double kMostThrottleTokens = 1e6;
+
+constexpr const char* kOptionalFiles[] = {"skew_fit.csv",      "layers.csv",
                                           "host_overhead.csv", "throttle.csv",
-                                          "meta.yaml"};
+                                          "slowdown.csv",      "meta.yaml"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -367,21 +370,48 @@ absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
         for (size_t i = 0; i < 5; ++i) {
           ASSIGN_OR_RETURN(values[i], row.NonNegative(i));
         }
-        throttle = ThrottleTable{values[0], values[1], values[2], values[3],
-                                 values[4]};
+        throttle = ThrottleTable{values[0], values[1], values[2],
+                                 values[3], values[4], {}};
         if (values[0] != 0 && (values[0] < 1 || values[0] > 1e9)) {
           return row.Error(
               "time_constant_us must be 0, or between 1 us and 1000 s");
         }
-        if (std::max(values[1], values[2]) > 10) {
+        if (std::max(values[1], values[2]) > kMostSlowdown) {
           return row.Error("a slowdown above 10; expected a share, as 0.12");
         }
         if (values[0] > 0 && values[3] >= values[4]) {
           return row.Error("memory_tokens must be less than compute_tokens");
         }
+        if (values[4] > kMostThrottleTokens) {
+          return row.Error("compute_tokens is above a million");
+        }
         return absl::OkStatus();
       }));
   return *throttle;
+}
+
+absl::StatusOr<Curve> ParseSlowdown(absl::string_view text,
+                                    absl::string_view source) {
+  Curve curve;
+  RETURN_IF_ERROR(ForEachCsvRow(
+      text, source, {"tokens", "slowdown"},
+      [&](const TableRow& row) -> absl::Status {
+        ASSIGN_OR_RETURN(const double tokens, row.NonNegative(0));
+        ASSIGN_OR_RETURN(const double slowdown, row.NonNegative(1));
+        if (tokens > kMostThrottleTokens) {
+          return row.Error("more than a million tokens");
+        }
+        if (!curve.x.empty() && tokens <= curve.x.back()) {
+          return row.Error("tokens must ascend");
+        }
+        if (slowdown > kMostSlowdown) {
+          return row.Error("a slowdown above 10; expected a share, as 0.12");
+        }
+        curve.x.push_back(tokens);
+        curve.y.push_back(slowdown);
+        return absl::OkStatus();
+      }));
+  return curve;
 }
 
 absl::StatusOr<ProfileTables> ParseProfileTables(
@@ -422,6 +452,11 @@ absl::StatusOr<ProfileTables> ParseProfileTables(
       throttle != nullptr) {
     ASSIGN_OR_RETURN(tables.throttle,
                      ParseThrottle(*throttle, path("throttle.csv")));
+  }
+  if (const std::string* const slowdown = text("slowdown.csv");
+      slowdown != nullptr) {
+    ASSIGN_OR_RETURN(tables.throttle.by_tokens,
+                     ParseSlowdown(*slowdown, path("slowdown.csv")));
   }
   if (const std::string* const meta = text("meta.yaml"); meta != nullptr) {
     tables.meta = ParseMeta(*meta);

@@ -23,6 +23,7 @@
 //                     memory_tokens,compute_tokens (optional; ours): one line,
 //                     a ThrottleTable; the times of the other files are then
 //                     those of a recovered card
+//   slowdown.csv      tokens,slowdown (optional; ours): its by_tokens
 //   meta.yaml         optional; `key: value` lines at its left margin are kept.
 //                     model_name and device_name, where given, are the shipped
 //                     model and device that the tables hold for
@@ -121,6 +122,8 @@ absl::StatusOr<HostOverhead> ParseHostOverhead(absl::string_view text,
                                                absl::string_view source);
 absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
                                             absl::string_view source);
+absl::StatusOr<Curve> ParseSlowdown(absl::string_view text,
+                                    absl::string_view source);
 std::map<std::string, std::string> ParseMeta(absl::string_view text);
 
 // Tables from the texts of their files, by name ("dense.csv"); `source` stands

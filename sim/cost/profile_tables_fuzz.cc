@@ -42,10 +42,10 @@ void Skew(absl::string_view text) {
 void Slowdown(absl::string_view text) {
   const auto table = ParseThrottle(text, "fuzz");
   if (!table.ok()) return;
-  Throttle throttle(*table);
-  throttle.Run(2'000, SimDuration::Millis(25));
-  CHECK(throttle.state() >= 0 && throttle.state() <= 1);
-  CHECK(throttle.Slowdown(300) >= 1);
+  const Throttle throttle(*table);
+  const double state = throttle.After(2'000, SimDuration::Millis(25), 0);
+  CHECK(state >= 0 && state <= 1);
+  CHECK(throttle.Slowdown(300, state) >= 1);
 }
 
 }  // namespace
@@ -73,6 +73,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 't':
       interleave::sim::Slowdown(text);
+      break;
+    case 'w':
+      (void)interleave::sim::ParseSlowdown(text, "fuzz");
       break;
     default:
       interleave::sim::ParseMeta(text);

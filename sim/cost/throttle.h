@@ -2,19 +2,22 @@
 //
 // A card that may draw only so much power lowers its clock while it multiplies
 // large matrices, and raises it again within some 100 ms of smaller work. On an
-// H200 a batch of 1,024 prompt tokens takes 10 to 13% longer in a row of such
-// batches than after decodes, and decodes right after it 4 to 8% longer than
-// later. A state between 0 (recovered) and 1 (throttled) follows the work,
-// first order, with one time constant; what a batch takes grows in proportion
-// to the state in which it begins.
+// H200 a batch of 1,024 prompt tokens takes up to 25% longer in a row of such
+// batches than after decodes, and decodes right after them up to 8% longer than
+// later; a batch whose last tile of 128 tokens is nearly empty draws less, and
+// is slowed down less. A state between 0 (recovered) and 1 (throttled) follows
+// the work, first order, with one time constant; what a batch takes grows in
+// proportion to the state in which it begins.
 
 #ifndef SIM_COST_THROTTLE_H_
 #define SIM_COST_THROTTLE_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "base/sim_time.h"
+#include "sim/cost/grid.h"
 
 namespace interleave::sim {
 
@@ -26,63 +29,89 @@ struct ThrottleTable {
   // moves memory all the time.
   double compute_slowdown = 0;
   double memory_slowdown = 0;
-  // Batches of up to so many tokens move memory, batches of so many and more
-  // multiply matrices; in between, shares of both on a line.
+  // Batches with prompt chunks of up to so many tokens move memory, of so many
+  // and more multiply matrices; in between, shares of both on a line.
   // REQUIRES: memory_tokens < compute_tokens where time_constant_us > 0.
   double memory_tokens = 0;
   double compute_tokens = 0;
-
-  friend bool operator==(const ThrottleTable&, const ThrottleTable&) = default;
+  // The slowdown by tokens of a batch with prompt chunks, measured; its last
+  // point stands for larger ones. Where empty, it is that of the shares.
+  Curve by_tokens;
 };
 
 class Throttle {
  public:
   // Never throttles.
   Throttle() = default;
-  explicit Throttle(const ThrottleTable& table) : table_(table) {}
-
-  // What a batch of so many tokens that begins now takes, over what it takes on
-  // a recovered card.
-  double Slowdown(int64_t tokens) const {
-    if (state_ == 0) return 1;
-    const double compute = ComputeShare(tokens);
-    return 1 + state_ * (table_.memory_slowdown +
-                         compute * (table_.compute_slowdown -
-                                    table_.memory_slowdown));
+  explicit Throttle(const ThrottleTable& table)
+      : time_constant_us_(table.time_constant_us) {
+    if (time_constant_us_ <= 0) return;
+    const double last =
+        std::max(table.compute_tokens,
+                 table.by_tokens.x.empty() ? 0.0 : table.by_tokens.x.back());
+    for (int64_t tokens = 0; tokens <= static_cast<int64_t>(last) + 1;
+         ++tokens) {
+      by_tokens_.push_back(LoadOf(table, tokens));
+    }
   }
 
-  // A batch has run.
-  void Run(int64_t tokens, SimDuration device) {
-    if (table_.time_constant_us > 0) Follow(ComputeShare(tokens), device);
-  }
-  // The device has had nothing to do.
-  void Idle(SimDuration time) {
-    if (state_ > 0) Follow(0, time);
+  // What a batch that begins in `state` takes, over what it takes on a
+  // recovered card. `tokens`: of the batch if it has a prompt chunk, else 0.
+  double Slowdown(int64_t tokens, double state) const {
+    return state == 0 ? 1 : 1 + state * Of(tokens).slowdown;
   }
 
-  double state() const { return state_; }
-  const ThrottleTable& table() const { return table_; }
+  // The state after such a batch has run for so long.
+  double After(int64_t tokens, SimDuration device, double state) const {
+    return time_constant_us_ <= 0 ? 0 : Follow(Of(tokens).heat, device, state);
+  }
+  // The state after the device has had nothing to do for so long.
+  double AfterIdle(SimDuration time, double state) const {
+    return state == 0 ? 0 : Follow(0, time, state);
+  }
 
  private:
   // A state that adds less than a nanosecond to 10 ms is none.
   static constexpr double kNone = 1e-6;
 
-  double ComputeShare(int64_t tokens) const {
-    return std::clamp((static_cast<double>(tokens) - table_.memory_tokens) /
-                          (table_.compute_tokens - table_.memory_tokens),
-                      0.0, 1.0);
+  struct Load {
+    // Where the state goes.
+    double heat;
+    double slowdown;
+  };
+
+  static Load LoadOf(const ThrottleTable& table, int64_t tokens) {
+    Load load;
+    load.heat = std::clamp((static_cast<double>(tokens) - table.memory_tokens) /
+                               (table.compute_tokens - table.memory_tokens),
+                           0.0, 1.0);
+    load.slowdown =
+        table.memory_slowdown +
+        load.heat * (table.compute_slowdown - table.memory_slowdown);
+    if (tokens > 0 && !table.by_tokens.x.empty()) {
+      bool outside = false;
+      load.slowdown = table.by_tokens.At(
+          std::min(static_cast<double>(tokens), table.by_tokens.x.back()),
+          &outside);
+    }
+    return load;
+  }
+
+  const Load& Of(int64_t tokens) const {
+    return by_tokens_[std::min(static_cast<size_t>(tokens),
+                               by_tokens_.size() - 1)];
   }
 
   // One step of the implicit Euler method: exact arithmetic, so that every
   // machine gets the same bits, and stable for any step.
-  void Follow(double target, SimDuration time) {
-    const double step = time.micros() / table_.time_constant_us;
-    state_ = (state_ + target * step) / (1 + step);
-    if (state_ < kNone) state_ = 0;
+  double Follow(double target, SimDuration time, double state) const {
+    const double step = time.micros() / time_constant_us_;
+    const double next = (state + target * step) / (1 + step);
+    return next < kNone ? 0 : next;
   }
 
-  ThrottleTable table_;
-  double state_ = 0;
+  double time_constant_us_ = 0;
+  std::vector<Load> by_tokens_;
 };
 
 }  // namespace interleave::sim

@@ -7,49 +7,67 @@ namespace interleave::sim {
 namespace {
 
 // 100 ms; 12% and 4% slower; memory alone up to 128 tokens.
-constexpr ThrottleTable kTable = {100'000, 0.12, 0.04, 128, 1024};
+ThrottleTable Table() { return {100'000, 0.12, 0.04, 128, 1024, {}}; }
 
 TEST(ThrottleTest, NothingIsThrottledWithoutATable) {
-  Throttle throttle;
-  throttle.Run(4096, SimDuration::Millis(1000));
-  EXPECT_EQ(throttle.state(), 0);
-  EXPECT_EQ(throttle.Slowdown(4096), 1);
+  const Throttle throttle;
+  const double state = throttle.After(4096, SimDuration::Millis(1000), 0);
+  EXPECT_EQ(state, 0);
+  EXPECT_EQ(throttle.Slowdown(4096, state), 1);
+  EXPECT_EQ(throttle.AfterIdle(SimDuration::Millis(1), state), 0);
 }
 
 TEST(ThrottleTest, FollowsTheWork) {
-  Throttle throttle(kTable);
-  EXPECT_EQ(throttle.Slowdown(2048), 1);
+  const Throttle throttle(Table());
+  EXPECT_EQ(throttle.Slowdown(2048, 0), 1);
   // (0 + 1 x 0.25) / 1.25.
-  throttle.Run(2048, SimDuration::Millis(25));
-  EXPECT_DOUBLE_EQ(throttle.state(), 0.2);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(1024), 1.024);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(64), 1.008);
+  double state = throttle.After(2048, SimDuration::Millis(25), 0);
+  EXPECT_DOUBLE_EQ(state, 0.2);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(1024, state), 1.024);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(64, state), 1.008);
   // Halfway between 128 and 1,024 tokens.
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(576), 1.016);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(576, state), 1.016);
   // (0.2 + 0.5) / 1.5, then 0.7 / 1.5 / 2.
-  throttle.Run(1024, SimDuration::Millis(50));
-  EXPECT_DOUBLE_EQ(throttle.state(), 0.7 / 1.5);
-  throttle.Run(64, SimDuration::Millis(100));
-  EXPECT_DOUBLE_EQ(throttle.state(), 0.35 / 1.5);
+  state = throttle.After(1024, SimDuration::Millis(50), state);
+  EXPECT_DOUBLE_EQ(state, 0.7 / 1.5);
+  state = throttle.After(64, SimDuration::Millis(100), state);
+  EXPECT_DOUBLE_EQ(state, 0.35 / 1.5);
+}
+
+TEST(ThrottleTest, DecodesAloneMoveMemoryHoweverMany) {
+  const Throttle throttle(Table());
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(0, 0.5), 1.02);
+  EXPECT_DOUBLE_EQ(throttle.After(0, SimDuration::Millis(100), 0.5), 0.25);
+}
+
+TEST(ThrottleTest, TakesTheMeasuredSlowdown) {
+  ThrottleTable table = Table();
+  table.by_tokens = {{128, 512, 513, 1024}, {0.04, 0.2, 0.1, 0.16}};
+  const Throttle throttle(table);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(64, 0.5), 1.02);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(320, 0.5), 1.06);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(512, 0.5), 1.1);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(513, 0.5), 1.05);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(8192, 0.5), 1.08);
+  // Decodes alone are no batch of that table, and its heat is as before.
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(0, 0.5), 1.02);
+  EXPECT_DOUBLE_EQ(throttle.After(1024, SimDuration::Millis(25), 0), 0.2);
 }
 
 TEST(ThrottleTest, RecoversWhereIdle) {
-  Throttle throttle(kTable);
-  throttle.Run(2048, SimDuration::Millis(25));
-  throttle.Idle(SimDuration::Millis(100));
-  EXPECT_DOUBLE_EQ(throttle.state(), 0.1);
-  throttle.Idle(SimDuration::Seconds(1e7));
-  EXPECT_EQ(throttle.state(), 0);
-  EXPECT_EQ(throttle.Slowdown(2048), 1);
+  const Throttle throttle(Table());
+  EXPECT_DOUBLE_EQ(throttle.AfterIdle(SimDuration::Millis(100), 0.2), 0.1);
+  EXPECT_EQ(throttle.AfterIdle(SimDuration::Seconds(1e7), 0.2), 0);
 }
 
 TEST(ThrottleTest, StaysBetweenRecoveredAndThrottled) {
-  Throttle throttle(kTable);
+  const Throttle throttle(Table());
+  double state = 0;
   for (int i = 0; i < 1000; ++i) {
-    throttle.Run(8192, SimDuration::Millis(500));
-    ASSERT_LE(throttle.state(), 1);
+    state = throttle.After(8192, SimDuration::Millis(500), state);
+    ASSERT_LE(state, 1);
   }
-  EXPECT_NEAR(throttle.Slowdown(8192), 1.12, 1e-9);
+  EXPECT_NEAR(throttle.Slowdown(8192, state), 1.12, 1e-9);
 }
 
 }  // namespace

@@ -40,12 +40,15 @@ constexpr int64_t kLongestRow = 8192;
 constexpr int64_t kRecovery = 40;
 // Microseconds of large batches after which the clock has settled.
 constexpr double kRow = 100'000;
+// A card in this state counts as recovered.
+constexpr double kRecovered = 0.1;
+constexpr char kThrottledKey[] = " throttled";
 // How far, in microseconds of large batches, their share may stray.
 constexpr double kStray = 10'000;
 // Up to which share of the budget each stage may refine.
-constexpr double kLinearShare = 0.2;
-constexpr double kDecodeShare = 0.3;
-constexpr double kPrefillShare = 0.36;
+constexpr double kLinearShare = 0.3;
+constexpr double kDecodeShare = 0.38;
+constexpr double kPrefillShare = 0.44;
 constexpr double kMixedShare = 0.92;
 // The share that the first grid of mixed batches may take.
 constexpr double kMixedGridShare = 0.45;
@@ -164,7 +167,8 @@ std::function<bool(int64_t)> Profiler::AffordableUntil(double share) {
 
 absl::StatusOr<BatchTime> Profiler::RunOnce(const MeasuredBatch& batch) {
   ASSIGN_OR_RETURN(const BatchTime time, timer_->Time(batch));
-  throttle_.Run(batch.num_tokens(), time.device);
+  state_ = throttle_.After(batch.shape().tokens_beside_prefill(), time.device,
+                           state_);
   const double us = time.device.micros();
   balance_us_ += us * (LargeShare(batch) - options_.compute_share);
   row_us_ = IsLarge(batch) ? row_us_ + us : 0;
@@ -190,6 +194,11 @@ absl::Status Profiler::Heat() {
   return absl::OkStatus();
 }
 
+absl::Status Profiler::Recover() {
+  while (state_ > kRecovered) RETURN_IF_ERROR(RunOnce(OwnDecodes()).status());
+  return absl::OkStatus();
+}
+
 absl::Status Profiler::Pace() {
   if (options_.compute_share <= 0) return absl::OkStatus();
   const MeasuredBatch decodes = OwnDecodes();
@@ -207,6 +216,45 @@ absl::Status Profiler::Pace() {
   return absl::OkStatus();
 }
 
+bool Profiler::TellsSlowdown(const MeasuredBatch& batch) const {
+  return data_.throttle.time_constant_us > 0 && batch.skip_attention &&
+         batch.chunks.size() == 1 && batch.decode_kv.empty() &&
+         static_cast<double>(batch.num_tokens()) > options_.memory_tokens;
+}
+
+// Adds what it takes on a recovered card, and on a throttled one.
+absl::Status Profiler::MeasureSlowdown(const MeasuredBatch& batch) {
+  std::vector<std::pair<double, double>> throttled;  // state, microseconds
+  std::vector<std::pair<double, double>> recovered;
+  std::vector<double> host_us;
+  for (int visit = 0; visit < 2 * kVisitsOfLarge; ++visit) {
+    const bool hot = visit < kVisitsOfLarge;
+    RETURN_IF_ERROR(hot ? Heat() : Recover());
+    const double state = state_;
+    ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
+    (hot ? throttled : recovered).push_back({state, time.device.micros()});
+    host_us.push_back(time.host.micros());
+  }
+  double us = 0;
+  double slowdown = 0;
+  for (int round = 0; round < 3; ++round) {
+    us = 0;
+    for (const auto& [state, took] : recovered) {
+      us += took / (1 + slowdown * state) / kVisitsOfLarge;
+    }
+    double sum = 0;
+    for (const auto& [state, took] : throttled) {
+      sum += (took / us - 1) / state / kVisitsOfLarge;
+    }
+    slowdown = std::max(0.0, sum);
+  }
+  const SimDuration host = SimDuration::Micros(Median(std::move(host_us)));
+  RETURN_IF_ERROR(
+      journal_->Add(absl::StrCat(KeyOf(batch), kThrottledKey),
+                    {SimDuration::Micros(us * (1 + slowdown)), host}));
+  return journal_->Add(KeyOf(batch), {SimDuration::Micros(us), host});
+}
+
 absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
   struct Samples {
     std::vector<double> device_us;
@@ -222,7 +270,8 @@ absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
       RETURN_IF_ERROR(RunOnce(batch).status());
     }
     RETURN_IF_ERROR(IsLarge(batch) ? Heat() : Pace());
-    const double slowdown = throttle_.Slowdown(batch.num_tokens());
+    const double slowdown =
+        throttle_.Slowdown(batch.shape().tokens_beside_prefill(), state_);
     ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
     samples[i].device_us.push_back(time.device.micros() / slowdown);
     samples[i].host_us.push_back(time.host.micros());
@@ -250,7 +299,11 @@ absl::Status Profiler::MeasureAll(std::vector<MeasuredBatch> batches) {
   for (MeasuredBatch& batch : batches) {
     const std::string key = KeyOf(batch);
     if (journal_->Find(key).has_value() || !seen.insert(key).second) continue;
-    missing.push_back(std::move(batch));
+    if (TellsSlowdown(batch)) {
+      RETURN_IF_ERROR(MeasureSlowdown(batch));
+    } else {
+      missing.push_back(std::move(batch));
+    }
   }
   for (size_t begin = 0; begin < missing.size(); begin += kTogether) {
     RETURN_IF_ERROR(
@@ -280,8 +333,13 @@ absl::StatusOr<double> Profiler::DeviceUs(const MeasuredBatch& batch) {
 absl::StatusOr<double> Profiler::LinearUs(double tokens) {
   const auto found = data_.iteration.find(tokens);
   if (found != data_.iteration.end()) return found->second;
-  ASSIGN_OR_RETURN(const double us, DeviceUs(LinearBatch(tokens)));
+  const MeasuredBatch batch = LinearBatch(tokens);
+  ASSIGN_OR_RETURN(const double us, DeviceUs(batch));
   data_.iteration[tokens] = us;
+  if (const std::optional<BatchTime> throttled =
+          journal_->Find(absl::StrCat(KeyOf(batch), kThrottledKey))) {
+    slowdown_[tokens] = throttled->device.micros() / us - 1;
+  }
   return us;
 }
 
@@ -379,7 +437,17 @@ absl::Status Profiler::MeasureLinear() {
   }
   const GridFunction function = LinearFunction();
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &grid));
-  return Refine(function, {kTokenStep}, kLinearShare, &grid);
+  RETURN_IF_ERROR(Refine(function, {kTokenStep}, kLinearShare, &grid));
+  if (slowdown_.empty()) return absl::OkStatus();
+  Curve& curve = data_.throttle.by_tokens;
+  curve.x = {options_.memory_tokens};
+  curve.y = {data_.throttle.memory_slowdown};
+  for (const auto& [tokens, slowdown] : slowdown_) {
+    curve.x.push_back(tokens);
+    curve.y.push_back(slowdown);
+  }
+  throttle_ = Throttle(data_.throttle);
+  return absl::OkStatus();
 }
 
 GridFunction Profiler::LinearFunction() {

@@ -1,11 +1,13 @@
 // Profiler: measures what the profile cost model needs of an engine, by timing
 // whole iterations.
 //
-//   throttle     rows of prompts and of decodes as they come: how much slower
-//                the card gets (sim/cost/throttle.h); all other times are
-//                divided by that, so that they are those of a recovered card
+//   throttle     rows of prompts and of decodes as they come: how fast the card
+//                is throttled, and how much slower decodes get
+//                (sim/cost/throttle.h)
 //   iteration    a batch without attention, by tokens: linear layers, norms,
-//                the LM head for one sequence, and the gaps between launches
+//                the LM head for one sequence, and the gaps between launches;
+//                on a recovered card and on a throttled one, which says how
+//                much slower batches of so many tokens get
 //   lm_head      what the LM head costs beyond that, by sequences
 //   decode_iteration  decodes without attention, by sequences: an engine pads
 //                them to the next captured graph and replays that
@@ -24,10 +26,11 @@
 // card in whole rounds of tiles, or just miss it, which batches as they come do
 // not, and so are 5 to 25% of attention off.
 //
-// A batch is timed in the state that a server under load has for it, where what
-// it is divided by is known best: large ones in a row, twice each; small ones
-// four times, at several moments between prompts that take `compute_share` of
-// the time.  Medians count.
+// All other times are divided by how much slower the card is when they begin,
+// so that they are those of a recovered card.  A batch is timed in the state
+// that a server under load has for it: large ones in a row, twice each; small
+// ones four times, at several moments between prompts that take `compute_share`
+// of the time.  Medians count.
 //
 // At the end, batches like those of a served conversation trace (several
 // chunks, decodes of uneven lengths) are measured and held against the tables'
@@ -151,8 +154,13 @@ class Profiler {
   absl::Status MeasureSome(absl::Span<const MeasuredBatch> batches);
   // Before a large batch: a row of prompts, unless there has just been one.
   absl::Status Heat();
+  // Lets the card recover.
+  absl::Status Recover();
   // Before a small one: brings the share of prompts back to where it should be.
   absl::Status Pace();
+  // Whether a batch tells how much slower those of its tokens get.
+  bool TellsSlowdown(const MeasuredBatch& batch) const;
+  absl::Status MeasureSlowdown(const MeasuredBatch& batch);
   absl::StatusOr<BatchTime> RunOnce(const MeasuredBatch& batch);
   // The same, once and for all: from the journal if it is there.
   absl::StatusOr<BatchTime> RunNth(int64_t n, const MeasuredBatch& batch);
@@ -210,8 +218,11 @@ class Profiler {
   double balance_us_ = 0;
   // Microseconds of large batches since the last small one.
   double row_us_ = 0;
-  // Once it has been measured.
+  // Once it has been measured, and where the card is by it.
   Throttle throttle_;
+  double state_ = 0;
+  // By tokens: how much slower linear layers are on a throttled card.
+  std::map<double, double> slowdown_;
   std::vector<HostSample> host_;
   int64_t stage_measurements_ = 0;
   absl::Time stage_begin_;

@@ -61,13 +61,15 @@ std::vector<ThrottleSample> WithoutHiccups(
 
 Kinds Sort(const std::vector<ThrottleSample>& series,
            const ThrottleTable& table) {
-  Throttle throttle(table);
+  const Throttle throttle(table);
+  double state = 0;
   Kinds kinds;
   for (const ThrottleSample& sample : series) {
     Kind& kind = kinds[sample.tokens];
-    kind.state.push_back(throttle.state());
+    kind.state.push_back(state);
     kind.us.push_back(sample.device_us);
-    throttle.Run(sample.tokens, SimDuration::Micros(sample.device_us));
+    state = throttle.After(sample.tokens, SimDuration::Micros(sample.device_us),
+                           state);
   }
   return kinds;
 }
@@ -163,7 +165,7 @@ ThrottleTable FitThrottle(absl::Span<const ThrottleSample> series,
   for (double constant = kShortest; constant <= kLongest; constant *= kRatio) {
     for (double tokens = memory_tokens + kTokenStep; tokens <= kMostTokens;
          tokens += kTokenStep) {
-      ThrottleTable table = {constant, 0, 0, memory_tokens, tokens};
+      ThrottleTable table = {constant, 0, 0, memory_tokens, tokens, {}};
       const Kinds kinds = Sort(samples, table);
       FitSlowdowns(kinds, table);
       const double error = ErrorOf(kinds, table);

@@ -15,12 +15,14 @@ namespace {
 // follows `table`; each time is off by up to `noise` of it.
 std::vector<ThrottleSample> Series(const ThrottleTable& table, double noise) {
   Rng rng(7);
-  Throttle throttle(table);
+  const Throttle throttle(table);
+  double state = 0;
   std::vector<ThrottleSample> series;
   const auto run = [&](int64_t tokens, double us) {
-    us *= throttle.Slowdown(tokens) * (1 + noise * (2 * rng.Uniform01() - 1));
+    us *= throttle.Slowdown(tokens, state) *
+          (1 + noise * (2 * rng.Uniform01() - 1));
     series.push_back({tokens, us});
-    throttle.Run(tokens, SimDuration::Micros(us));
+    state = throttle.After(tokens, SimDuration::Micros(us), state);
   };
   for (int round = 0; round < 24; ++round) {
     const int64_t tokens = 256 << (round % 3);
@@ -33,7 +35,7 @@ std::vector<ThrottleSample> Series(const ThrottleTable& table, double noise) {
 }
 
 TEST(FitThrottleTest, FindsWhatACardFollows) {
-  const ThrottleTable truth = {47'000, 0.126, 0.083, 128, 448};
+  const ThrottleTable truth = {47'000, 0.126, 0.083, 128, 448, {}};
   const ThrottleTable exact = FitThrottle(Series(truth, 0), 128);
   EXPECT_NEAR(exact.time_constant_us, 47'000, 0.016 * 47'000);
   EXPECT_NEAR(exact.compute_slowdown, 0.126, 0.001);
@@ -48,7 +50,7 @@ TEST(FitThrottleTest, FindsWhatACardFollows) {
 }
 
 TEST(FitThrottleTest, LeavesOutHiccups) {
-  const ThrottleTable truth = {47'000, 0.126, 0.083, 128, 448};
+  const ThrottleTable truth = {47'000, 0.126, 0.083, 128, 448, {}};
   std::vector<ThrottleSample> series = Series(truth, 0);
   for (size_t i = 20; i < series.size(); i += 100) series[i].device_us *= 20;
   const ThrottleTable fit = FitThrottle(series, 128);
@@ -57,14 +59,15 @@ TEST(FitThrottleTest, LeavesOutHiccups) {
 }
 
 TEST(FitThrottleTest, SeesNoneWhereThereIsNone) {
-  EXPECT_EQ(FitThrottle(Series({}, 0.003), 128), ThrottleTable());
+  EXPECT_EQ(FitThrottle(Series({}, 0.003), 128).time_constant_us, 0);
 }
 
 TEST(FitThrottleTest, AsksForEnough) {
-  std::vector<ThrottleSample> series = Series({47'000, 0.2, 0.2, 128, 448}, 0);
+  std::vector<ThrottleSample> series =
+      Series({47'000, 0.2, 0.2, 128, 448, {}}, 0);
   series.resize(7);
-  EXPECT_EQ(FitThrottle(series, 128), ThrottleTable());
-  EXPECT_EQ(FitThrottle({}, 128), ThrottleTable());
+  EXPECT_EQ(FitThrottle(series, 128).time_constant_us, 0);
+  EXPECT_EQ(FitThrottle({}, 128).time_constant_us, 0);
 }
 
 }  // namespace

@@ -31,36 +31,43 @@ class LinearCostModel final : public CostModel {
       : ns_(ns), throttle_(throttle) {}
 
   SimDuration IterationTime(const BatchShape& shape) override {
-    return TimeIn(throttle_, shape);
+    return TimeIn(state_, shape);
   }
   void DecodeTimes(const DecodeGroup& first,
                    absl::Span<SimDuration> out) override {
-    Throttle throttle = throttle_;
+    double state = state_;
     BatchShape shape;
     shape.decode = first;
     for (SimDuration& duration : out) {
-      duration = TimeIn(throttle, shape);
-      throttle.Run(first.count, duration);
+      duration = TimeIn(state, shape);
+      state = throttle_.After(0, duration, state);
       shape.decode.Advance();
     }
   }
-  void Ran(int64_t num_tokens, absl::Span<const SimDuration> device) override {
-    for (const SimDuration time : device) throttle_.Run(num_tokens, time);
+  void Ran(int64_t tokens_beside_prefill,
+           absl::Span<const SimDuration> device) override {
+    for (const SimDuration time : device) {
+      state_ = throttle_.After(tokens_beside_prefill, time, state_);
+    }
   }
-  void Idle(SimDuration time) override { throttle_.Idle(time); }
+  void Idle(SimDuration time) override {
+    state_ = throttle_.AfterIdle(time, state_);
+  }
   std::string Description() const override { return "linear"; }
 
  private:
-  SimDuration TimeIn(const Throttle& throttle, const BatchShape& shape) const {
+  SimDuration TimeIn(double state, const BatchShape& shape) const {
     const int64_t ns =
         ns_.iteration + ns_.prefill_token * shape.prefill_tokens +
         ns_.decode * shape.decode.count + ns_.kv_token * shape.decode.kv_tokens;
     return SimDuration::Nanos(static_cast<int64_t>(
-        static_cast<double>(ns) * throttle.Slowdown(shape.num_tokens())));
+        static_cast<double>(ns) *
+        throttle_.Slowdown(shape.tokens_beside_prefill(), state)));
   }
 
   const Coefficients ns_;
-  Throttle throttle_;
+  const Throttle throttle_;
+  double state_ = 0;
 };
 
 }  // namespace interleave::sim
