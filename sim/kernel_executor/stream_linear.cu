@@ -5,12 +5,30 @@
 #include <cstring>
 #include <cuda/ptx>
 
+#include "attention/hopper/primitives.cuh"
+#include "attention/hopper/wgmma.cuh"
 #include "sim/kernel_executor/stream_linear.h"
 
 namespace interleave::sim {
 namespace {
 
 namespace ptx = cuda::ptx;
+
+using attention::hopper::AllowNextLaunch;
+using attention::hopper::AwaitEarlierLaunch;
+using attention::hopper::BarrierArrive;
+using attention::hopper::BarrierArriveExpect;
+using attention::hopper::BarrierInit;
+using attention::hopper::BarrierInitFence;
+using attention::hopper::BarrierWait;
+using attention::hopper::kKMajorStep;
+using attention::hopper::KMajorDescriptor;
+using attention::hopper::PinRegisters;
+using attention::hopper::SharedAddress;
+using attention::hopper::WgmmaCommit;
+using attention::hopper::WgmmaFence;
+using attention::hopper::WgmmaSs;
+using attention::hopper::WgmmaWait;
 
 constexpr int kPanel = 64;  // columns of a unit: 128 bytes, one swizzle row
 constexpr int kGroupThreads = 128;
@@ -41,15 +59,6 @@ struct Rings {
   static constexpr int kDynamicBytes = 1024 + kBytes + 8 * kBarriers;
 };
 
-__device__ __forceinline__ uint32_t SharedAddress(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-__device__ __forceinline__ void Await(uint64_t* barrier, uint32_t parity) {
-  while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {
-  }
-}
-
 // A box of what is read once, which leaves the L2 cache to the rest.
 __device__ __forceinline__ void CopyBoxOnce(void* smem, const CUtensorMap* map,
                                             int32_t column, int32_t row,
@@ -73,90 +82,6 @@ __device__ __forceinline__ void CopyBox(void* smem, const CUtensorMap* map,
                             at, barrier);
 }
 
-// A tile of 64 columns (K) a row, in the 128-byte swizzle; PTX ISA, "matrix
-// descriptor". 16 columns further is 32 bytes.
-__device__ __forceinline__ uint64_t Descriptor(uint32_t address) {
-  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  constexpr uint64_t kEightRows = uint64_t{1024 >> 4} << 32;
-  constexpr uint64_t kUnusedLeading = uint64_t{1} << 16;
-  return kSwizzle128 | kEightRows | kUnusedLeading | ((address & 0x3ffff) >> 4);
-}
-constexpr uint64_t kDescriptorStep = 32 >> 4;
-
-// D[64, kTokens] += A[64, 16] B[kTokens, 16]^T; accumulate == 0 overwrites D.
-template <int kTokens>
-__device__ __forceinline__ void Wgmma(float (&d)[kTokens / 2], uint64_t a,
-                                      uint64_t b, int accumulate);
-
-template <>
-__device__ __forceinline__ void Wgmma<16>(float (&d)[8], uint64_t a, uint64_t b,
-                                          int accumulate) {
-  asm volatile(
-      "{.reg .pred p;\n"
-      "setp.ne.b32 p, %10, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7}, "
-      "%8, %9, p, 1, 1, 0, 0;}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-        "+f"(d[6]), "+f"(d[7])
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-
-template <>
-__device__ __forceinline__ void Wgmma<32>(float (&d)[16], uint64_t a,
-                                          uint64_t b, int accumulate) {
-  asm volatile(
-      "{.reg .pred p;\n"
-      "setp.ne.b32 p, %18, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15}, "
-      "%16, %17, p, 1, 1, 0, 0;}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-        "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]),
-        "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-
-template <>
-__device__ __forceinline__ void Wgmma<64>(float (&d)[32], uint64_t a,
-                                          uint64_t b, int accumulate) {
-  asm volatile(
-      "{.reg .pred p;\n"
-      "setp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31}, "
-      "%32, %33, p, 1, 1, 0, 0;}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-        "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]),
-        "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
-        "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]),
-        "+f"(d[31])
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-
-__device__ __forceinline__ void WgmmaFence() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void WgmmaCommit() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-template <int kPending>
-__device__ __forceinline__ void WgmmaWait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-}
-// Keeps uses of accumulators on their side of a fence or a wait.
-template <int kCount>
-__device__ __forceinline__ void Pin(float (&d)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
-}
-
 struct Ring {
   uint64_t* full;
   uint64_t* empty;
@@ -176,16 +101,6 @@ struct Turn {
   }
 };
 
-__device__ __forceinline__ void Arrive(uint64_t* barrier) {
-  ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cta, ptx::space_shared,
-                       barrier);
-}
-
-__device__ __forceinline__ void Expect(uint64_t* barrier, uint32_t bytes) {
-  ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta,
-                                 ptx::space_shared, barrier, bytes);
-}
-
 // The weights do not depend on the launches before this one, so the ring is
 // filled with them before those have ended, of which `begun` tells.
 template <int kTokens>
@@ -196,16 +111,16 @@ __device__ void CopyWeights(const CUtensorMap* map, const StreamSplit& split,
   Turn<Rings<kTokens>::kWeightStages> next_to_come;
   int come = begin;
   for (int unit = begin; unit < end; ++unit) {
-    Await(&ring.empty[turn.stage], turn.parity ^ 1);
+    BarrierWait(&ring.empty[turn.stage], turn.parity ^ 1);
     while (unit - come >= (ptx::mbarrier_test_wait_parity(begun, 0)
                                ? kUnitsInFlight
                                : kUnitsInFlightAhead)) {
-      Await(&ring.full[next_to_come.stage], next_to_come.parity);
+      BarrierWait(&ring.full[next_to_come.stage], next_to_come.parity);
       next_to_come.Next();
       ++come;
     }
     uint64_t* const full = &ring.full[turn.stage];
-    Expect(full, kWeightBytes);
+    BarrierArriveExpect(full, kWeightBytes);
     const int tile = unit / split.units_per_tile;
     CopyBoxOnce(ring.stages + turn.stage * kWeightBytes, map,
                 (unit - tile * split.units_per_tile) * kPanel,
@@ -220,12 +135,12 @@ __device__ void CopyTokens(const CUtensorMap* map, const StreamSplit& split,
                            uint64_t* begun) {
   constexpr int kBytes = Rings<kTokens>::kTokenBytes;
   Turn<Rings<kTokens>::kTokenStages> turn;
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  Arrive(begun);
+  AwaitEarlierLaunch();
+  BarrierArrive(begun);
   for (int unit = begin; unit < end; ++unit) {
-    Await(&ring.empty[turn.stage], turn.parity ^ 1);
+    BarrierWait(&ring.empty[turn.stage], turn.parity ^ 1);
     uint64_t* const full = &ring.full[turn.stage];
-    Expect(full, kBytes);
+    BarrierArriveExpect(full, kBytes);
     CopyBox(ring.stages + turn.stage * kBytes, map,
             unit % split.units_per_tile * kPanel, 0, full);
     turn.Next();
@@ -274,8 +189,8 @@ __device__ void Consume(const StreamSplit& split, int begin, int end,
   const bool leader = threadIdx.x % kGroupThreads == 0;
   const auto release = [&](int weight_stage, int x_stage) {
     if (!leader) return;
-    Arrive(&weights.empty[weight_stage]);
-    Arrive(&x.empty[x_stage]);
+    BarrierArrive(&weights.empty[weight_stage]);
+    BarrierArrive(&x.empty[x_stage]);
   };
   const uint32_t weight_stages =
       SharedAddress(weights.stages) + group * kGroupRows * kPanel * 2;
@@ -289,22 +204,22 @@ __device__ void Consume(const StreamSplit& split, int begin, int end,
     int weight_before = 0;
     int x_before = 0;
     for (int first = unit; unit < tile_end; ++unit) {
-      Await(&weights.full[weight_turn.stage], weight_turn.parity);
-      Await(&x.full[x_turn.stage], x_turn.parity);
+      BarrierWait(&weights.full[weight_turn.stage], weight_turn.parity);
+      BarrierWait(&x.full[x_turn.stage], x_turn.parity);
       const uint64_t a =
-          Descriptor(weight_stages + weight_turn.stage * kWeightBytes);
-      const uint64_t b =
-          Descriptor(x_stages + x_turn.stage * Rings<kTokens>::kTokenBytes);
-      Pin(d);
+          KMajorDescriptor(weight_stages + weight_turn.stage * kWeightBytes);
+      const uint64_t b = KMajorDescriptor(
+          x_stages + x_turn.stage * Rings<kTokens>::kTokenBytes);
+      PinRegisters(d);
       WgmmaFence();
 #pragma unroll
       for (int k = 0; k < kPanel / 16; ++k) {
-        Wgmma<kTokens>(d, a + k * kDescriptorStep, b + k * kDescriptorStep,
-                       k > 0 || unit > first);
+        WgmmaSs<__nv_bfloat16, kTokens>::Issue(
+            d, a + k * kKMajorStep, b + k * kKMajorStep, k > 0 || unit > first);
       }
       WgmmaCommit();
       WgmmaWait<1>();
-      Pin(d);
+      PinRegisters(d);
       // The products before these are done with their stages.
       if (unit > first) release(weight_before, x_before);
       weight_before = weight_turn.stage;
@@ -313,7 +228,7 @@ __device__ void Consume(const StreamSplit& split, int begin, int end,
       x_turn.Next();
     }
     WgmmaWait<0>();
-    Pin(d);
+    PinRegisters(d);
     release(weight_before, x_before);
     Store<kTokens>(d, split, tile, tokens, partials);
   }
@@ -322,8 +237,8 @@ __device__ void Consume(const StreamSplit& split, int begin, int end,
 // By one thread.
 __device__ __forceinline__ void InitBarriers(const Ring& ring, int stages) {
   for (int i = 0; i < stages; ++i) {
-    ptx::mbarrier_init(&ring.full[i], 1);
-    ptx::mbarrier_init(&ring.empty[i], kGroups);
+    BarrierInit(&ring.full[i], 1);
+    BarrierInit(&ring.empty[i], kGroups);
   }
 }
 
@@ -334,7 +249,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                        const __grid_constant__ CUtensorMap x_map,
                        const StreamSplit split, int tokens, float* partials) {
   // Whoever comes next waits for this launch's end on its own.
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  AllowNextLaunch();
   extern __shared__ char shared[];
   using Depths = Rings<kTokens>;
   Ring weights;
@@ -350,9 +265,8 @@ __global__ void __launch_bounds__(kThreads, 3)
   if (threadIdx.x == 0) {
     InitBarriers(weights, Depths::kWeightStages);
     InitBarriers(x, Depths::kTokenStages);
-    ptx::mbarrier_init(begun, 1);
-    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
-    ptx::fence_proxy_async(ptx::space_shared);
+    BarrierInit(begun, 1);
+    BarrierInitFence();
   }
   __syncthreads();
   const int begin = split.FirstUnit(blockIdx.x);
