@@ -157,7 +157,8 @@ sim::ProfilerOptions OptionsOf(const Request& request, int num_layers,
   return options;
 }
 
-// The cost model that a simulation would make of the files.
+// The cost model that a simulation would make of the files, on a card that has
+// recovered, as all that is measured is.
 absl::StatusOr<std::unique_ptr<sim::CostModel>> ModelOf(
     const std::map<std::string, std::string>& files,
     const sim::ModelSpec& model, const sim::DeviceSpec& device,
@@ -166,6 +167,7 @@ absl::StatusOr<std::unique_ptr<sim::CostModel>> ModelOf(
                    sim::ParseProfileTables(files, folder));
   sim::ProfileOptions options;
   options.set_directory(folder);
+  options.set_throttle_rule(sim::ProfileOptions::RECOVERED);
   return sim::CreateProfileModel(model, device, {}, options, std::move(tables));
 }
 

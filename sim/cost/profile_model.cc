@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
+#include "sim/cost/attention_shares.h"
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/model_math.h"
 #include "sim/cost/rounding.h"
@@ -152,6 +153,7 @@ class ProfileModel final : public CostModel {
         skew_(std::move(skew)),
         dense_(std::move(dense)),
         throttle_(throttle),
+        shares_(attention_.prefill, attention_.decode),
         attention_scale_(layers * kNanosPerMicro),
         swapped_block_ns_(swapped_block_ns),
         description_(std::move(description)) {}
@@ -175,8 +177,7 @@ class ProfileModel final : public CostModel {
       const double us = WithSkew(decode, 0, 0, [&](double, double length) {
         return row.At(length, &outside);
       });
-      duration = RoundNanos((rest + attention_scale_ * us) *
-                            throttle_.Slowdown(0, state));
+      duration = RoundNanos(Throttled(rest + attention_scale_ * us, state));
       state = throttle_.After(0, duration, state);
       Count(outside);
       decode.Advance();
@@ -204,13 +205,34 @@ class ProfileModel final : public CostModel {
     const TablePoint point = Map(shape, &rest, &outside);
     const DenseTables& dense =
         point.chunk == 0 ? dense_.decodes_alone : dense_.with_prefill;
-    double ns = dense.At(shape.num_tokens(), shape.num_sequences(), &outside);
-    ns += attention_scale_ * (Attention(point, &outside) + rest);
-    ns *= throttle_.Slowdown(shape.tokens_beside_prefill(), state);
+    double ns = Throttled(
+        dense.At(shape.num_tokens(), shape.num_sequences(), &outside),
+        attention_scale_ * (Attention(point, &outside) + rest), shape, state);
     ns += swapped_block_ns_ * static_cast<double>(shape.swapped_out_blocks +
                                                   shape.swapped_in_blocks);
     Count(outside);
     return RoundNanos(ns);
+  }
+
+  // What a batch that begins in a state takes, from what its parts take on a
+  // recovered card: its decodes' attention is slowed down as that of decodes
+  // alone.
+  double Throttled(double dense, double attention, const BatchShape& shape,
+                   double state) const {
+    const int64_t tokens = shape.tokens_beside_prefill();
+    if (tokens == 0) return Throttled(dense + attention, state);
+    const double mean = throttle_.MeanState(
+        tokens, (dense + attention) / kNanosPerMicro, state);
+    if (mean == 0) return dense + attention;
+    const double slowdown = throttle_.Slowdown(tokens);
+    return dense * (1 + mean * slowdown) +
+           attention * (1 + mean * Blend(throttle_.Slowdown(0), slowdown,
+                                         shares_.OfChunks(shape)));
+  }
+  // Of decodes alone.
+  double Throttled(double ns, double state) const {
+    const double mean = throttle_.MeanState(0, ns / kNanosPerMicro, state);
+    return mean == 0 ? ns : ns * (1 + mean * throttle_.Slowdown(0));
   }
 
   void EachDecodeTime(const DecodeGroup& first, absl::Span<SimDuration> out) {
@@ -370,6 +392,7 @@ class ProfileModel final : public CostModel {
   const SkewTable skew_;
   const Dense dense_;
   const Throttle throttle_;
+  const AttentionShares shares_;
   double state_ = 0;
   const double attention_scale_;
   const double swapped_block_ns_;

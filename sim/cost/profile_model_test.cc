@@ -310,16 +310,41 @@ TEST(ProfileModelTest, ThrottlingByHand) {
   const std::vector<PrefillChunk> chunk = {{256, 64}};
   const BatchShape prompt = Shape(chunk, {});
   const BatchShape decodes = Shape({}, {1024, 1024, 1024});
-  EXPECT_EQ(cost->IterationTime(prompt), SimDuration::Micros(5162));
+  // The prompt throttles the card itself: half of its 5,162 us are 0.2581 time
+  // constants, 0.2581 / 1.2581.
+  EXPECT_EQ(cost->IterationTime(prompt),
+            SimDuration::Micros(5162 * (1 + 0.2 * 0.2581 / 1.2581)));
   EXPECT_EQ(cost->IterationTime(decodes), SimDuration::Micros(1956));
   // (0 + 1 x 1) / 2.
   const SimDuration ten = SimDuration::Millis(10);
   cost->Ran(256, absl::MakeConstSpan(&ten, 1));
-  EXPECT_EQ(cost->IterationTime(prompt), SimDuration::Micros(5162 * 1.1));
-  EXPECT_EQ(cost->IterationTime(decodes), SimDuration::Micros(1956 * 1.05));
+  EXPECT_EQ(cost->IterationTime(prompt),
+            SimDuration::Micros(5162 * (1 + 0.2 * 0.7581 / 1.2581)));
+  EXPECT_EQ(cost->IterationTime(decodes),
+            SimDuration::Micros(1956 * (1 + 0.1 * 0.5 / 1.0978)));
   // Asking changes nothing; 30 ms of nothing leave 0.5 / 4.
   cost->Idle(SimDuration::Millis(30));
-  EXPECT_EQ(cost->IterationTime(prompt), SimDuration::Micros(5162 * 1.025));
+  EXPECT_EQ(cost->IterationTime(decodes),
+            SimDuration::Micros(1956 * (1 + 0.1 * 0.125 / 1.0978)));
+}
+
+// A chunk's attention is slowed down as its products are, decodes' attention as
+// decodes are.
+TEST(ProfileModelTest, ThrottlingOfMixedBatches) {
+  const auto cost = Create(Options(), ThrottledTables());
+  const std::vector<PrefillChunk> chunk = {{256, 64}};
+  const BatchShape mixed = Shape(chunk, {8192});
+  // Alone at the largest sizes: 2,048 after 4,096 takes 2,304 us for 2,048 x
+  // 5,120 pairs; 64 x 8,192 cached tokens 32,768 us.
+  const double chunks = 256 * (64 + 128) * 2304.0 / (2048 * 5120);
+  const double share = chunks / (chunks + 8192 / 16.0);
+  const double dense = 10 * 257 + 2 * 2;
+  const double attention = 10 * (260 + 512 + 100);
+  const double step = 0.5 * (dense + attention) / 10'000;
+  const double mean = step / (1 + step);
+  const double us =
+      dense * (1 + 0.2 * mean) + attention * (1 + (0.1 + 0.1 * share) * mean);
+  EXPECT_NEAR(cost->IterationTime(mixed).micros(), us, 0.01);
 }
 
 TEST(ProfileModelTest, RecoveredRuleForgetsWhatRan) {

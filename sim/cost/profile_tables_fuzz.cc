@@ -45,7 +45,9 @@ void Slowdown(absl::string_view text) {
   const Throttle throttle(*table);
   const double state = throttle.After(2'000, SimDuration::Millis(25), 0);
   CHECK(state >= 0 && state <= 1);
-  CHECK(throttle.Slowdown(300, state) >= 1);
+  CHECK(throttle.Slowdown(300) >= 0);
+  const double mean = throttle.MeanState(300, 25'000, state);
+  CHECK(mean >= 0 && mean <= 1);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 // later; a batch whose last tile of 128 tokens is nearly empty draws less, and
 // is slowed down less. A state between 0 (recovered) and 1 (throttled) follows
 // the work, first order, with one time constant; what a batch takes grows in
-// proportion to the state in which it begins.
+// proportion to the state's mean while it runs.
 
 #ifndef SIM_COST_THROTTLE_H_
 #define SIM_COST_THROTTLE_H_
@@ -55,10 +55,21 @@ class Throttle {
     }
   }
 
-  // What a batch that begins in `state` takes, over what it takes on a
-  // recovered card. `tokens`: of the batch if it has a prompt chunk, else 0.
-  double Slowdown(int64_t tokens, double state) const {
-    return state == 0 ? 1 : 1 + state * Of(tokens).slowdown;
+  // What is added to a batch's time on a throttled card, as a share of it.
+  // `tokens`: of the batch if it has a prompt chunk, else 0.
+  double Slowdown(int64_t tokens) const {
+    return time_constant_us_ <= 0 ? 0 : Of(tokens).slowdown;
+  }
+
+  // The state's mean while a batch runs that begins in `state` and would take
+  // `us` microseconds on a recovered card: that after half of them. A batch
+  // takes 1 + Slowdown x mean times as long.
+  double MeanState(int64_t tokens, double us, double state) const {
+    if (time_constant_us_ <= 0) return 0;
+    const double heat = Of(tokens).heat;
+    if (state == 0 && heat == 0) return 0;
+    const double step = 0.5 * us / time_constant_us_;
+    return (state + heat * step) / (1 + step);
   }
 
   // The state after such a batch has run for so long.

@@ -13,20 +13,16 @@ TEST(ThrottleTest, NothingIsThrottledWithoutATable) {
   const Throttle throttle;
   const double state = throttle.After(4096, SimDuration::Millis(1000), 0);
   EXPECT_EQ(state, 0);
-  EXPECT_EQ(throttle.Slowdown(4096, state), 1);
+  EXPECT_EQ(throttle.Slowdown(4096), 0);
+  EXPECT_EQ(throttle.MeanState(4096, 1e6, state), 0);
   EXPECT_EQ(throttle.AfterIdle(SimDuration::Millis(1), state), 0);
 }
 
 TEST(ThrottleTest, FollowsTheWork) {
   const Throttle throttle(Table());
-  EXPECT_EQ(throttle.Slowdown(2048, 0), 1);
   // (0 + 1 x 0.25) / 1.25.
   double state = throttle.After(2048, SimDuration::Millis(25), 0);
   EXPECT_DOUBLE_EQ(state, 0.2);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(1024, state), 1.024);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(64, state), 1.008);
-  // Halfway between 128 and 1,024 tokens.
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(576, state), 1.016);
   // (0.2 + 0.5) / 1.5, then 0.7 / 1.5 / 2.
   state = throttle.After(1024, SimDuration::Millis(50), state);
   EXPECT_DOUBLE_EQ(state, 0.7 / 1.5);
@@ -34,23 +30,36 @@ TEST(ThrottleTest, FollowsTheWork) {
   EXPECT_DOUBLE_EQ(state, 0.35 / 1.5);
 }
 
-TEST(ThrottleTest, DecodesAloneMoveMemoryHoweverMany) {
+TEST(ThrottleTest, MeanStateIsThatAfterHalfTheBatch) {
   const Throttle throttle(Table());
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(0, 0.5), 1.02);
-  EXPECT_DOUBLE_EQ(throttle.After(0, SimDuration::Millis(100), 0.5), 0.25);
+  EXPECT_EQ(throttle.MeanState(0, 5'000, 0), 0);
+  EXPECT_EQ(throttle.MeanState(128, 5'000, 0), 0);
+  // (0 + 0.25) / 1.25, (0.5 + 0.25) / 1.25, 0.5 / 1.25.
+  EXPECT_DOUBLE_EQ(throttle.MeanState(2048, 50'000, 0), 0.2);
+  EXPECT_DOUBLE_EQ(throttle.MeanState(2048, 50'000, 0.5), 0.6);
+  EXPECT_DOUBLE_EQ(throttle.MeanState(0, 50'000, 0.5), 0.4);
+}
+
+TEST(ThrottleTest, SlowdownByShares) {
+  const Throttle throttle(Table());
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(4096), 0.12);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(64), 0.04);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(0), 0.04);
+  // Halfway between 128 and 1,024 tokens.
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(576), 0.08);
 }
 
 TEST(ThrottleTest, TakesTheMeasuredSlowdown) {
   ThrottleTable table = Table();
   table.by_tokens = {{128, 512, 513, 1024}, {0.04, 0.2, 0.1, 0.16}};
   const Throttle throttle(table);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(64, 0.5), 1.02);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(320, 0.5), 1.06);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(512, 0.5), 1.1);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(513, 0.5), 1.05);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(8192, 0.5), 1.08);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(64), 0.04);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(320), 0.12);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(512), 0.2);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(513), 0.1);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(8192), 0.16);
   // Decodes alone are no batch of that table, and its heat is as before.
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(0, 0.5), 1.02);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(0), 0.04);
   EXPECT_DOUBLE_EQ(throttle.After(1024, SimDuration::Millis(25), 0), 0.2);
 }
 
@@ -67,7 +76,8 @@ TEST(ThrottleTest, StaysBetweenRecoveredAndThrottled) {
     state = throttle.After(8192, SimDuration::Millis(500), state);
     ASSERT_LE(state, 1);
   }
-  EXPECT_NEAR(throttle.Slowdown(8192, state), 1.12, 1e-9);
+  EXPECT_NEAR(state, 1, 1e-9);
+  EXPECT_NEAR(throttle.MeanState(8192, 5e5, state), 1, 1e-9);
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ constexpr double kRow = 100'000;
 // A card in this state counts as recovered.
 constexpr double kRecovered = 0.1;
 constexpr char kThrottledKey[] = " throttled";
+// Rounds after which values that follow from each other have settled.
+constexpr int kRounds = 6;
 // How far, in microseconds of large batches, their share may stray.
 constexpr double kStray = 10'000;
 // Up to which share of the budget each stage may refine.
@@ -235,24 +237,54 @@ absl::Status Profiler::MeasureSlowdown(const MeasuredBatch& batch) {
     (hot ? throttled : recovered).push_back({state, time.device.micros()});
     host_us.push_back(time.host.micros());
   }
-  double us = 0;
+  // Each follows from the other.
+  double us = recovered[0].second;
   double slowdown = 0;
-  for (int round = 0; round < 3; ++round) {
-    us = 0;
-    for (const auto& [state, took] : recovered) {
-      us += took / (1 + slowdown * state) / kVisitsOfLarge;
-    }
+  for (int round = 0; round < kRounds; ++round) {
+    const auto mean = [&](double state) {
+      return throttle_.MeanState(batch.num_tokens(), us, state);
+    };
     double sum = 0;
     for (const auto& [state, took] : throttled) {
-      sum += (took / us - 1) / state / kVisitsOfLarge;
+      sum += (took / us - 1) / mean(state) / kVisitsOfLarge;
     }
     slowdown = std::max(0.0, sum);
+    sum = 0;
+    for (const auto& [state, took] : recovered) {
+      sum += took / (1 + slowdown * mean(state)) / kVisitsOfLarge;
+    }
+    us = sum;
   }
   const SimDuration host = SimDuration::Micros(Median(std::move(host_us)));
   RETURN_IF_ERROR(
       journal_->Add(absl::StrCat(KeyOf(batch), kThrottledKey),
                     {SimDuration::Micros(us * (1 + slowdown)), host}));
   return journal_->Add(KeyOf(batch), {SimDuration::Micros(us), host});
+}
+
+double Profiler::SlowdownOf(const MeasuredBatch& batch, double us) const {
+  const int64_t tokens = batch.shape().tokens_beside_prefill();
+  const double slowdown = throttle_.Slowdown(tokens);
+  if (tokens == 0 || batch.decode_kv.empty() || batch.skip_attention ||
+      !shares_.has_value()) {
+    return slowdown;
+  }
+  const double linear =
+      std::min(us, Interpolate(data_.iteration, static_cast<double>(tokens)));
+  const double attention =
+      Blend(throttle_.Slowdown(0), slowdown, shares_->OfChunks(batch.shape()));
+  return Blend(attention, slowdown, linear / us);
+}
+
+double Profiler::RecoveredUs(const MeasuredBatch& batch, double us,
+                             double state) const {
+  const int64_t tokens = batch.shape().tokens_beside_prefill();
+  double recovered = us;
+  for (int round = 0; round < kRounds; ++round) {
+    recovered = us / (1 + SlowdownOf(batch, recovered) *
+                              throttle_.MeanState(tokens, recovered, state));
+  }
+  return recovered;
 }
 
 absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
@@ -270,10 +302,10 @@ absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
       RETURN_IF_ERROR(RunOnce(batch).status());
     }
     RETURN_IF_ERROR(IsLarge(batch) ? Heat() : Pace());
-    const double slowdown =
-        throttle_.Slowdown(batch.shape().tokens_beside_prefill(), state_);
+    const double state = state_;
     ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
-    samples[i].device_us.push_back(time.device.micros() / slowdown);
+    samples[i].device_us.push_back(
+        RecoveredUs(batch, time.device.micros(), state));
     samples[i].host_us.push_back(time.host.micros());
     return absl::OkStatus();
   };
@@ -743,6 +775,7 @@ absl::StatusOr<ProfileData> Profiler::Measure() {
   RETURN_IF_ERROR(MeasureDecode());
   RETURN_IF_ERROR(MeasureSkew());
   RETURN_IF_ERROR(MeasurePrefill());
+  shares_.emplace(data_.prefill.ToGrid(), data_.decode.ToGrid());
   RETURN_IF_ERROR(MeasureMixed());
   FitHost();
   return data_;

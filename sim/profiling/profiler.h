@@ -26,8 +26,8 @@
 // card in whole rounds of tiles, or just miss it, which batches as they come do
 // not, and so are 5 to 25% of attention off.
 //
-// All other times are divided by how much slower the card is when they begin,
-// so that they are those of a recovered card.  A batch is timed in the state
+// All other times are divided by how much slower the card is while they run, so
+// that they are those of a recovered card.  A batch is timed in the state
 // that a server under load has for it: large ones in a row, twice each; small
 // ones four times, at several moments between prompts that take `compute_share`
 // of the time.  Medians count.
@@ -42,6 +42,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/random.h"
+#include "sim/cost/attention_shares.h"
 #include "sim/cost/cost_model.h"
 #include "sim/cost/throttle.h"
 #include "sim/profiling/batch_timer.h"
@@ -161,6 +163,11 @@ class Profiler {
   // Whether a batch tells how much slower those of its tokens get.
   bool TellsSlowdown(const MeasuredBatch& batch) const;
   absl::Status MeasureSlowdown(const MeasuredBatch& batch);
+  // How much is added to a batch on a throttled card, as a share, if it takes
+  // `us` on a recovered one.
+  double SlowdownOf(const MeasuredBatch& batch, double us) const;
+  // What a batch that began in `state` and took `us` takes on a recovered card.
+  double RecoveredUs(const MeasuredBatch& batch, double us, double state) const;
   absl::StatusOr<BatchTime> RunOnce(const MeasuredBatch& batch);
   // The same, once and for all: from the journal if it is there.
   absl::StatusOr<BatchTime> RunNth(int64_t n, const MeasuredBatch& batch);
@@ -221,6 +228,8 @@ class Profiler {
   // Once it has been measured, and where the card is by it.
   Throttle throttle_;
   double state_ = 0;
+  // Once both kinds of attention have been measured.
+  std::optional<AttentionShares> shares_;
   // By tokens: how much slower linear layers are on a throttled card.
   std::map<double, double> slowdown_;
   std::vector<HostSample> host_;

@@ -74,14 +74,18 @@ Kinds Sort(const std::vector<ThrottleSample>& series,
   return kinds;
 }
 
-// Of us = c (1 + slope x state), by least squares.
-struct Slope {
-  double slope = 0;
-  // How far the states are apart: the slope counts for that much.
+// What a kind of batch takes on a recovered card, and what is added to it on a
+// throttled one, as a share.
+struct Fit {
+  double us = 0;
+  double slowdown = 0;
+  // How far the states are apart: the slowdown counts for that much.
   double weight = 0;
 };
 
-Slope SlopeOf(const Kind& kind) {
+// Times are a line a + b h in the state h at their begin, and by MeanState c (1
+// + s (h + heat x) / (1 + x)), where x is c / 2 in time constants.
+Fit FitKind(const Kind& kind, double heat, double time_constant) {
   const auto n = static_cast<double>(kind.us.size());
   double x = 0;
   double y = 0;
@@ -95,18 +99,22 @@ Slope SlopeOf(const Kind& kind) {
   }
   const double spread = xx - x * x;
   if (spread <= 0) return {};
-  const double rise = (xy - x * y) / spread;
-  const double recovered = y - rise * x;
-  if (recovered <= 0) return {};
-  return {rise / recovered, n * spread};
+  const double b = (xy - x * y) / spread;
+  const double a = y - b * x;
+  const double c = a / (1 + b * heat / (2 * time_constant));
+  if (c <= 0) return {};
+  return {c, b * (1 + c / (2 * time_constant)) / c, n * spread};
 }
 
-// Sum of squared relative errors of us = c (1 + slope x state), c being free.
-double ErrorOf(const Kind& kind, double slope) {
+// Sum of squared relative errors where batches are slowed down by that much,
+// what they take on a recovered card being free.
+double ErrorOf(const Kind& kind, const Throttle& throttle, int64_t tokens,
+               double us, double slowdown) {
   double ratios = 0;
   double squares = 0;
   for (size_t i = 0; i < kind.us.size(); ++i) {
-    const double ratio = kind.us[i] / (1 + slope * kind.state[i]);
+    const double mean = throttle.MeanState(tokens, us, kind.state[i]);
+    const double ratio = kind.us[i] / (1 + slowdown * mean);
     ratios += ratio;
     squares += ratio * ratio;
   }
@@ -121,23 +129,23 @@ double ComputeShare(const ThrottleTable& table, int64_t tokens) {
                     0.0, 1.0);
 }
 
-// The two slowdowns that are closest to every kind's slope, weighted.
+// The two slowdowns that are closest to every kind's, weighted.
 void FitSlowdowns(const Kinds& kinds, ThrottleTable& table) {
-  // Normal equations of slope = memory (1 - share) + compute share.
+  // Normal equations of slowdown = memory (1 - share) + compute share.
   double mm = 0;
   double mc = 0;
   double cc = 0;
   double ms = 0;
   double cs = 0;
   for (const auto& [tokens, kind] : kinds) {
-    const Slope s = SlopeOf(kind);
     const double compute = ComputeShare(table, tokens);
     const double memory = 1 - compute;
-    mm += s.weight * memory * memory;
-    mc += s.weight * memory * compute;
-    cc += s.weight * compute * compute;
-    ms += s.weight * memory * s.slope;
-    cs += s.weight * compute * s.slope;
+    const Fit fit = FitKind(kind, compute, table.time_constant_us);
+    mm += fit.weight * memory * memory;
+    mc += fit.weight * memory * compute;
+    cc += fit.weight * compute * compute;
+    ms += fit.weight * memory * fit.slowdown;
+    cs += fit.weight * compute * fit.slowdown;
   }
   const double determinant = mm * cc - mc * mc;
   if (determinant <= 0) return;
@@ -146,11 +154,12 @@ void FitSlowdowns(const Kinds& kinds, ThrottleTable& table) {
 }
 
 double ErrorOf(const Kinds& kinds, const ThrottleTable& table) {
+  const Throttle throttle(table);
   double error = 0;
   for (const auto& [tokens, kind] : kinds) {
-    const double compute = ComputeShare(table, tokens);
-    error += ErrorOf(kind, table.memory_slowdown * (1 - compute) +
-                               table.compute_slowdown * compute);
+    const Fit fit =
+        FitKind(kind, ComputeShare(table, tokens), table.time_constant_us);
+    error += ErrorOf(kind, throttle, tokens, fit.us, throttle.Slowdown(tokens));
   }
   return error;
 }

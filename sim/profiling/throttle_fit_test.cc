@@ -19,7 +19,8 @@ std::vector<ThrottleSample> Series(const ThrottleTable& table, double noise) {
   double state = 0;
   std::vector<ThrottleSample> series;
   const auto run = [&](int64_t tokens, double us) {
-    us *= throttle.Slowdown(tokens, state) *
+    us *= (1 +
+           throttle.Slowdown(tokens) * throttle.MeanState(tokens, us, state)) *
           (1 + noise * (2 * rng.Uniform01() - 1));
     series.push_back({tokens, us});
     state = throttle.After(tokens, SimDuration::Micros(us), state);

@@ -60,9 +60,11 @@ class LinearCostModel final : public CostModel {
     const int64_t ns =
         ns_.iteration + ns_.prefill_token * shape.prefill_tokens +
         ns_.decode * shape.decode.count + ns_.kv_token * shape.decode.kv_tokens;
+    const int64_t tokens = shape.tokens_beside_prefill();
+    const double mean =
+        throttle_.MeanState(tokens, static_cast<double>(ns) / 1e3, state);
     return SimDuration::Nanos(static_cast<int64_t>(
-        static_cast<double>(ns) *
-        throttle_.Slowdown(shape.tokens_beside_prefill(), state)));
+        static_cast<double>(ns) * (1 + mean * throttle_.Slowdown(tokens))));
   }
 
   const Coefficients ns_;
