@@ -22,8 +22,9 @@ namespace interleave::sim {
 namespace {
 
 constexpr int kCandidates = 8;
-// Launches that are timed together, and how often: the median counts.
-constexpr int kTimedLaunches = 4;
+// Launches of both sizes that are timed together, and how often: the median
+// counts.
+constexpr int kTimedRounds = 2;
 constexpr int kTimings = 5;
 constexpr double kFarBehind = 1.15;
 constexpr double kAsFast = 1.02;
@@ -239,27 +240,40 @@ absl::Status LinearLayer::Launch(const cublasLtMatmulAlgo_t& algorithm,
 absl::Status LinearLayer::Tune(absl::Span<const void* const> weights,
                                const void* x, void* y, cudaStream_t stream) {
   if (options_.batch_invariant) return absl::OkStatus();
+  int64_t fewest = 1;
   for (Bucket& bucket : buckets_) {
-    RETURN_IF_ERROR(TuneBucket(weights, x, y, stream, bucket));
+    RETURN_IF_ERROR(TuneBucket(weights, x, y, stream, fewest, bucket));
+    fewest = bucket.tokens + 1;
   }
   return absl::OkStatus();
 }
 
 absl::Status LinearLayer::TuneBucket(absl::Span<const void* const> weights,
                                      const void* x, void* y,
-                                     cudaStream_t stream, Bucket& bucket) {
+                                     cudaStream_t stream, int64_t fewest,
+                                     Bucket& bucket) {
   ASSIGN_OR_RETURN(const std::vector<cublasLtMatmulAlgo_t> candidates,
                    Candidates(bucket.tokens, kCandidates));
   ASSIGN_OR_RETURN(const CudaEvent begin, CudaEvent::Create());
   ASSIGN_OR_RETURN(const CudaEvent end, CudaEvent::Create());
-  const int launches = bucket.tokens > kManyTokens ? 1 : kTimedLaunches;
+  const int rounds = bucket.tokens > kManyTokens ? 1 : kTimedRounds;
+  size_t next = 0;
+  // With the fewest tokens of the bucket and the most: two that are as fast
+  // with the most can be far apart where the last tile is nearly empty.
+  const auto launch_both =
+      [&](const cublasLtMatmulAlgo_t& algorithm) -> absl::Status {
+    for (const int64_t tokens : {fewest, bucket.tokens}) {
+      RETURN_IF_ERROR(SetTokens(tokens));
+      RETURN_IF_ERROR(
+          Launch(algorithm, x, weights[next++ % weights.size()], y, stream));
+    }
+    return absl::OkStatus();
+  };
   std::vector<Tried> tried;
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
     // Loads the kernel; one that refuses is no candidate.
-    if (!Launch(algorithm, x, weights[0], y, stream).ok()) continue;
-    tried.push_back({&algorithm, {}});
+    if (launch_both(algorithm).ok()) tried.push_back({&algorithm, {}});
   }
-  size_t next = 0;
   // In turns, so that a clock that drifts slows all of them alike.
   for (int turn = 0; turn < kTimings; ++turn) {
     const double least = LeastMedian(tried);
@@ -267,9 +281,8 @@ absl::Status LinearLayer::TuneBucket(absl::Span<const void* const> weights,
       // One that is far behind needs no more.
       if (turn > 0 && MedianOf(one) > kFarBehind * least) continue;
       RETURN_IF_ERROR(begin.Record(stream));
-      for (int i = 0; i < launches; ++i) {
-        RETURN_IF_ERROR(Launch(*one.algorithm, x,
-                               weights[next++ % weights.size()], y, stream));
+      for (int i = 0; i < rounds; ++i) {
+        RETURN_IF_ERROR(launch_both(*one.algorithm));
       }
       RETURN_IF_ERROR(end.Record(stream));
       ASSIGN_OR_RETURN(const float milliseconds, end.WaitSince(begin));

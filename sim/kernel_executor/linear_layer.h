@@ -105,8 +105,10 @@ class LinearLayer {
   absl::StatusOr<cublasLtMatmulAlgo_t> InvariantAlgorithm();
   absl::Status Launch(const cublasLtMatmulAlgo_t& algorithm, const void* x,
                       const void* weight, void* y, cudaStream_t stream);
+  // `fewest`: tokens of the smallest batch in the bucket.
   absl::Status TuneBucket(absl::Span<const void* const> weights, const void* x,
-                          void* y, cudaStream_t stream, Bucket& bucket);
+                          void* y, cudaStream_t stream, int64_t fewest,
+                          Bucket& bucket);
 
   const LinearContext* context_;
   LinearOptions options_;
