@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/grid.h"
+#include "sim/profiling/paced_timer.h"
 #include "sim/profiling/random_batches.h"
 #include "sim/profiling/throttle_fit.h"
 
@@ -25,12 +26,9 @@ namespace {
 constexpr size_t kTogether = 64;
 constexpr int kVisits = 4;
 constexpr int kVisitsOfLarge = 2;
-// A batch is small up to so many tokens, and large from so many on: matrix
-// products then take all the power there is.
-constexpr double kSmallTokens = 128;
-constexpr double kLargeTokens = 512;
 // Own batches between the measured ones: decodes, and a prompt.
 constexpr int32_t kOwnDecodes = 32;
+constexpr int32_t kOwnDecodeKv = 1024;
 constexpr int32_t kOwnPrompt = 1024;
 // Rows of prompts and of decodes that show how the card is throttled: so many
 // of each size of prompts, of up to so many tokens, and up to so many decodes.
@@ -38,15 +36,9 @@ constexpr int32_t kThrottlePrompts[] = {256, 512, kOwnPrompt};
 constexpr int kThrottleRounds = 10;
 constexpr int64_t kLongestRow = 8192;
 constexpr int64_t kRecovery = 40;
-// Microseconds of large batches after which the clock has settled.
-constexpr double kRow = 100'000;
-// A card in this state counts as recovered.
-constexpr double kRecovered = 0.1;
 constexpr char kThrottledKey[] = " throttled";
 // Rounds after which values that follow from each other have settled.
 constexpr int kRounds = 6;
-// How far, in microseconds of large batches, their share may stray.
-constexpr double kStray = 10'000;
 // Up to which share of the budget each stage may refine.
 constexpr double kLinearShare = 0.3;
 constexpr double kDecodeShare = 0.38;
@@ -110,20 +102,21 @@ MeasuredBatch MixedAt(absl::Span<const double> at) {
   return batch;
 }
 
-// How much of a batch's time is that of large ones, in [0, 1].
-double LargeShare(const MeasuredBatch& batch) {
-  const auto tokens = static_cast<double>(batch.num_tokens());
-  return std::clamp((tokens - kSmallTokens) / (kLargeTokens - kSmallTokens),
-                    0.0, 1.0);
-}
-
-bool IsLarge(const MeasuredBatch& batch) { return LargeShare(batch) > 0.5; }
-
 // What measuring a batch takes, as a multiple of the batch: visits, and what
 // Pace adds to each.
 double CostOf(const MeasuredBatch& batch, double compute_share) {
   if (IsLarge(batch)) return kVisitsOfLarge;
   return kVisits / (1 - compute_share);
+}
+
+PacedTimer::Options PacingOf(const ProfilerOptions& options) {
+  PacedTimer::Options pacing;
+  pacing.prompt_tokens = std::min(kOwnPrompt, options.max_chunk);
+  pacing.decodes = std::min(kOwnDecodes, options.max_sequences);
+  pacing.decode_kv = std::min(kOwnDecodeKv, options.max_kv);
+  pacing.compute_share = options.compute_share;
+  pacing.seed = options.seed;
+  return pacing;
 }
 
 // On the line between neighbours.
@@ -141,11 +134,14 @@ double Interpolate(const std::map<double, double>& points, double x) {
 
 Profiler::Profiler(ProfilerOptions options, BatchTimer* timer, Journal* journal)
     : options_(std::move(options)),
-      timer_(timer),
+      timer_(PacingOf(options_), timer,
+             [this] {
+               return !options_.progress ||
+                      options_.progress(std::min(1.0, UsedShare()));
+             }),
       journal_(journal),
       begin_(options_.now()),
-      stage_begin_(begin_),
-      phase_(Rng(options_.seed).Fork("phase")) {}
+      stage_begin_(begin_) {}
 
 double Profiler::UsedShare() const {
   return absl::FDivDuration(options_.now() - begin_, options_.budget);
@@ -167,57 +163,6 @@ std::function<bool(int64_t)> Profiler::AffordableUntil(double share) {
   };
 }
 
-absl::StatusOr<BatchTime> Profiler::RunOnce(const MeasuredBatch& batch) {
-  ASSIGN_OR_RETURN(const BatchTime time, timer_->Time(batch));
-  state_ = throttle_.After(batch.shape().tokens_beside_prefill(), time.device,
-                           state_);
-  const double us = time.device.micros();
-  balance_us_ += us * (LargeShare(batch) - options_.compute_share);
-  row_us_ = IsLarge(batch) ? row_us_ + us : 0;
-  if (options_.progress && !options_.progress(std::min(1.0, UsedShare()))) {
-    return absl::CancelledError("stopped");
-  }
-  return time;
-}
-
-MeasuredBatch Profiler::OwnPrompt() const {
-  return Mixed({std::min(kOwnPrompt, options_.max_chunk), 0}, 0, 0);
-}
-
-MeasuredBatch Profiler::OwnDecodes() const {
-  return Decodes(std::min(kOwnDecodes, options_.max_sequences),
-                 std::min(1024, options_.max_kv));
-}
-
-absl::Status Profiler::Heat() {
-  const MeasuredBatch prompt = OwnPrompt();
-  if (!IsLarge(prompt)) return absl::OkStatus();
-  while (row_us_ < kRow) RETURN_IF_ERROR(RunOnce(prompt).status());
-  return absl::OkStatus();
-}
-
-absl::Status Profiler::Recover() {
-  while (state_ > kRecovered) RETURN_IF_ERROR(RunOnce(OwnDecodes()).status());
-  return absl::OkStatus();
-}
-
-absl::Status Profiler::Pace() {
-  if (options_.compute_share <= 0) return absl::OkStatus();
-  const MeasuredBatch decodes = OwnDecodes();
-  // A row of large batches is left behind, however long it was.
-  balance_us_ = std::min(balance_us_, 2 * kStray);
-  if (balance_us_ < -kStray && IsLarge(OwnPrompt())) {
-    RETURN_IF_ERROR(RunOnce(OwnPrompt()).status());
-  }
-  if (balance_us_ <= kStray) return absl::OkStatus();
-  // To any moment between two prompts.
-  const double target = kStray * (1 - 2 * phase_.Uniform01());
-  while (balance_us_ > target) {
-    RETURN_IF_ERROR(RunOnce(decodes).status());
-  }
-  return absl::OkStatus();
-}
-
 bool Profiler::TellsSlowdown(const MeasuredBatch& batch) const {
   return data_.throttle.time_constant_us > 0 && batch.skip_attention &&
          batch.chunks.size() == 1 && batch.decode_kv.empty() &&
@@ -231,9 +176,9 @@ absl::Status Profiler::MeasureSlowdown(const MeasuredBatch& batch) {
   std::vector<double> host_us;
   for (int visit = 0; visit < 2 * kVisitsOfLarge; ++visit) {
     const bool hot = visit < kVisitsOfLarge;
-    RETURN_IF_ERROR(hot ? Heat() : Recover());
-    const double state = state_;
-    ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
+    RETURN_IF_ERROR(hot ? timer_.Heat() : timer_.Recover());
+    const double state = timer_.state();
+    ASSIGN_OR_RETURN(const BatchTime time, timer_.Time(batch));
     (hot ? throttled : recovered).push_back({state, time.device.micros()});
     host_us.push_back(time.host.micros());
   }
@@ -242,7 +187,7 @@ absl::Status Profiler::MeasureSlowdown(const MeasuredBatch& batch) {
   double slowdown = 0;
   for (int round = 0; round < kRounds; ++round) {
     const auto mean = [&](double state) {
-      return throttle_.MeanState(batch.num_tokens(), us, state);
+      return timer_.throttle().MeanState(batch.num_tokens(), us, state);
     };
     double sum = 0;
     for (const auto& [state, took] : throttled) {
@@ -264,15 +209,15 @@ absl::Status Profiler::MeasureSlowdown(const MeasuredBatch& batch) {
 
 double Profiler::SlowdownOf(const MeasuredBatch& batch, double us) const {
   const int64_t tokens = batch.shape().tokens_beside_prefill();
-  const double slowdown = throttle_.Slowdown(tokens);
+  const double slowdown = timer_.throttle().Slowdown(tokens);
   if (tokens == 0 || batch.decode_kv.empty() || batch.skip_attention ||
       !shares_.has_value()) {
     return slowdown;
   }
   const double linear =
       std::min(us, Interpolate(data_.iteration, static_cast<double>(tokens)));
-  const double attention =
-      Blend(throttle_.Slowdown(0), slowdown, shares_->OfChunks(batch.shape()));
+  const double attention = Blend(timer_.throttle().Slowdown(0), slowdown,
+                                 shares_->OfChunks(batch.shape()));
   return Blend(attention, slowdown, linear / us);
 }
 
@@ -281,8 +226,9 @@ double Profiler::RecoveredUs(const MeasuredBatch& batch, double us,
   const int64_t tokens = batch.shape().tokens_beside_prefill();
   double recovered = us;
   for (int round = 0; round < kRounds; ++round) {
-    recovered = us / (1 + SlowdownOf(batch, recovered) *
-                              throttle_.MeanState(tokens, recovered, state));
+    recovered =
+        us / (1 + SlowdownOf(batch, recovered) *
+                      timer_.throttle().MeanState(tokens, recovered, state));
   }
   return recovered;
 }
@@ -299,11 +245,11 @@ absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
     const std::string size =
         absl::StrCat(batch.decode_kv.size(), batch.skip_attention);
     if (batch.chunks.empty() && warm_.insert(size).second) {
-      RETURN_IF_ERROR(RunOnce(batch).status());
+      RETURN_IF_ERROR(timer_.Time(batch).status());
     }
-    RETURN_IF_ERROR(IsLarge(batch) ? Heat() : Pace());
-    const double state = state_;
-    ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
+    RETURN_IF_ERROR(IsLarge(batch) ? timer_.Heat() : timer_.Pace());
+    const double state = timer_.state();
+    ASSIGN_OR_RETURN(const BatchTime time, timer_.Time(batch));
     samples[i].device_us.push_back(
         RecoveredUs(batch, time.device.micros(), state));
     samples[i].host_us.push_back(time.host.micros());
@@ -411,7 +357,7 @@ absl::StatusOr<BatchTime> Profiler::RunNth(int64_t n,
                                            const MeasuredBatch& batch) {
   const std::string key = absl::StrCat("throttle ", n, " ", KeyOf(batch));
   if (std::optional<BatchTime> known = journal_->Find(key)) return *known;
-  ASSIGN_OR_RETURN(const BatchTime time, RunOnce(batch));
+  ASSIGN_OR_RETURN(const BatchTime time, timer_.Time(batch));
   RETURN_IF_ERROR(journal_->Add(key, time));
   return time;
 }
@@ -420,7 +366,7 @@ absl::Status Profiler::MeasureThrottle() {
   StartStage("throttling");
   // An engine that takes no more at once is hardly throttled.
   if (options_.max_chunk < kOwnPrompt) return absl::OkStatus();
-  const MeasuredBatch decodes = OwnDecodes();
+  const MeasuredBatch decodes = timer_.decodes();
   std::vector<ThrottleSample> series;
   int64_t n = 0;
   const auto run = [&](const MeasuredBatch& batch, int64_t times) {
@@ -446,7 +392,7 @@ absl::Status Profiler::MeasureThrottle() {
   }
   data_.stages.back().measurements = n;
   data_.throttle = FitThrottle(series, options_.memory_tokens);
-  throttle_ = Throttle(data_.throttle);
+  timer_.set_throttle(data_.throttle);
   return absl::OkStatus();
 }
 
@@ -478,7 +424,7 @@ absl::Status Profiler::MeasureLinear() {
     curve.x.push_back(tokens);
     curve.y.push_back(slowdown);
   }
-  throttle_ = Throttle(data_.throttle);
+  timer_.set_throttle(data_.throttle);
   return absl::OkStatus();
 }
 

@@ -60,6 +60,7 @@
 #include "sim/profiling/grid_search.h"
 #include "sim/profiling/journal.h"
 #include "sim/profiling/measured_batch.h"
+#include "sim/profiling/paced_timer.h"
 
 namespace interleave::sim {
 
@@ -154,12 +155,6 @@ class Profiler {
   // several moments.
   absl::Status MeasureAll(std::vector<MeasuredBatch> batches);
   absl::Status MeasureSome(absl::Span<const MeasuredBatch> batches);
-  // Before a large batch: a row of prompts, unless there has just been one.
-  absl::Status Heat();
-  // Lets the card recover.
-  absl::Status Recover();
-  // Before a small one: brings the share of prompts back to where it should be.
-  absl::Status Pace();
   // Whether a batch tells how much slower those of its tokens get.
   bool TellsSlowdown(const MeasuredBatch& batch) const;
   absl::Status MeasureSlowdown(const MeasuredBatch& batch);
@@ -168,12 +163,8 @@ class Profiler {
   double SlowdownOf(const MeasuredBatch& batch, double us) const;
   // What a batch that began in `state` and took `us` takes on a recovered card.
   double RecoveredUs(const MeasuredBatch& batch, double us, double state) const;
-  absl::StatusOr<BatchTime> RunOnce(const MeasuredBatch& batch);
   // The same, once and for all: from the journal if it is there.
   absl::StatusOr<BatchTime> RunNth(int64_t n, const MeasuredBatch& batch);
-  // The prompt that is computed between what is timed.
-  MeasuredBatch OwnPrompt() const;
-  MeasuredBatch OwnDecodes() const;
   // Microseconds on the device.
   absl::StatusOr<double> DeviceUs(const MeasuredBatch& batch);
   // An iteration without attention, measured where it has not been.
@@ -217,17 +208,10 @@ class Profiler {
   void StartStage(const std::string& name);
 
   const ProfilerOptions options_;
-  BatchTimer* const timer_;
+  PacedTimer timer_;
   Journal* const journal_;
   const absl::Time begin_;
   std::set<std::string> warm_;
-  // Microseconds of large batches beyond their share so far.
-  double balance_us_ = 0;
-  // Microseconds of large batches since the last small one.
-  double row_us_ = 0;
-  // Once it has been measured, and where the card is by it.
-  Throttle throttle_;
-  double state_ = 0;
   // Once both kinds of attention have been measured.
   std::optional<AttentionShares> shares_;
   // By tokens: how much slower linear layers are on a throttled card.
@@ -235,7 +219,6 @@ class Profiler {
   std::vector<HostSample> host_;
   int64_t stage_measurements_ = 0;
   absl::Time stage_begin_;
-  Rng phase_;
   ProfileData data_;
 };
 
