@@ -2,9 +2,10 @@
 // copy bandwidth and the matrix rate measured in the same run:
 //
 //   decoder_benchmark [--model=llama3.1_8b] [--tokens=512] [--outputs=128]
-//                     [--noparts]
+//                     [--noparts] [--notune]
 //
-// --noparts leaves the figures of single kernels out.
+// --noparts leaves the figures of single kernels out; with --notune linear
+// layers take the algorithms that cuBLASLt likes best, untimed.
 //
 // Prints one line a figure: name, value, unit, and what it is compared with.
 
@@ -457,6 +458,33 @@ absl::Status PrefillIteration(Decoder& decoder, double matrix_rate) {
   return absl::OkStatus();
 }
 
+// Batches without attention whose last tile of 128 tokens is full, or holds a
+// single token; decodes in between let the card recover.
+absl::Status LinearSteps(Decoder& decoder) {
+  const Sequences sequences(1, kPrompt, decoder);
+  const std::vector<int32_t> tokens(kPrompt, 1);
+  const auto batch_of = [&](const DecoderSequence& sequence) {
+    DecoderBatch batch;
+    batch.sequences = absl::MakeConstSpan(&sequence, 1);
+    batch.tokens = absl::MakeConstSpan(tokens).subspan(
+        0, static_cast<size_t>(sequence.num_tokens));
+    batch.skip_attention = true;
+    return batch;
+  };
+  for (const int32_t count : {256, 257, 384, 385, 512, 513, 640, 1024, 1025}) {
+    const DecoderSequence decode = {1, 16, true, sequences.blocks(0)};
+    for (int i = 0; i < 20; ++i) {
+      RETURN_IF_ERROR(decoder.Run(batch_of(decode), nullptr).status());
+    }
+    const DecoderSequence prompt = {count, 0, true, sequences.blocks(0)};
+    ASSIGN_OR_RETURN(const Times times,
+                     MedianOfRuns(decoder, batch_of(prompt), 3));
+    Print(absl::StrCat("linear layers of ", count, " tokens"), times.device_us,
+          "us", "");
+  }
+  return absl::OkStatus();
+}
+
 // 64 requests at once, prompts first, then decodes, tokens fed back.
 absl::Status Throughput(Decoder& decoder, int32_t prompt, int32_t outputs) {
   const Sequences sequences(kBatch, prompt + outputs, decoder);
@@ -517,6 +545,7 @@ struct Flags {
   int32_t tokens = 512;
   int32_t outputs = 128;
   bool parts = true;
+  bool tune = true;
 };
 
 absl::Status Main(const Flags& flags) {
@@ -536,6 +565,7 @@ absl::Status Main(const Flags& flags) {
     }
   }
   options.num_blocks = kBatch * (kContext / options.block_size + 1);
+  options.tune_linear_layers = flags.tune;
   const auto begin = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder,
                    Decoder::Create(options));
@@ -546,6 +576,7 @@ absl::Status Main(const Flags& flags) {
   std::printf("%s\n", decoder->Description().c_str());
   RETURN_IF_ERROR(DecodeIteration(*decoder, bandwidth));
   RETURN_IF_ERROR(PrefillIteration(*decoder, matrix_rate));
+  RETURN_IF_ERROR(LinearSteps(*decoder));
   RETURN_IF_ERROR(Throughput(*decoder, flags.tokens, flags.outputs));
   return Throughput(*decoder, flags.tokens, flags.outputs);
 }
@@ -557,6 +588,10 @@ bool ParseFlag(absl::string_view argument, Flags& flags) {
   }
   if (argument == "--noparts") {
     flags.parts = false;
+    return true;
+  }
+  if (argument == "--notune") {
+    flags.tune = false;
     return true;
   }
   if (absl::ConsumePrefix(&argument, "--tokens=")) {
