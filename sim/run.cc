@@ -29,6 +29,7 @@
 #include "sim/cost/host_overhead.h"
 #include "sim/cost/model.pb.h"
 #include "sim/cost/model_math.h"
+#include "sim/cost/profile_tables.h"
 #include "sim/cost/shipped_profiles.h"
 #include "sim/cost/specs.h"
 #include "sim/cost_model_executor.h"
@@ -247,6 +248,12 @@ absl::StatusOr<DecoderOptions> DecoderOptionsOf(
   options.device = config.kernels().device();
   options.batch_invariant = config.kernels().batch_invariant();
   options.cuda_graphs = config.kernels().cuda_graphs();
+  // What is compared with a profile's predictions runs the profile's kernels.
+  if (config.cost().has_profile()) {
+    ASSIGN_OR_RETURN(ProfileTables tables,
+                     LoadProfile(config.cost().profile()));
+    options.linear_choices = std::move(tables.linear_choices);
+  }
   return options;
 }
 

@@ -41,6 +41,7 @@ absl::StatusOr<ProfiledEngine> CreateEngine(
   engine.cuda_version = decoder->cuda_version();
   const auto sizes = decoder->graph_batch_sizes();
   engine.graph_sizes.assign(sizes.begin(), sizes.end());
+  engine.linear_choices = decoder->LinearChoicesText();
   engine.runner = std::move(decoder);
   return engine;
 }

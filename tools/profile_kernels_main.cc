@@ -262,6 +262,9 @@ absl::Status Profile(absl::Span<const std::string> args, const Request& request,
       sim::ProfileFiles(data, engine.graph_sizes,
                         MetaOf(args, model, device, request, engine, data,
                                begin, environment.now()));
+  if (!engine.linear_choices.empty()) {
+    files["linear_choices.csv"] = engine.linear_choices;
+  }
   if (request.checks > 0) {
     ASSIGN_OR_RETURN(const std::unique_ptr<sim::CostModel> cost,
                      ModelOf(files, model, device, folder->path()));

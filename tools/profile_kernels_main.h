@@ -28,6 +28,8 @@ struct ProfiledEngine {
   std::string cuda_version;
   // Batch sizes of captured graphs.
   std::vector<int32_t> graph_sizes;
+  // The text of linear_choices.csv; empty: there is none.
+  std::string linear_choices;
 };
 
 // What the engine must be able to run.

@@ -68,6 +68,7 @@ class ProfileKernelsTest : public ::testing::Test {
       engine.driver_version = "1.2";
       engine.cuda_version = "13.0";
       engine.graph_sizes = {1, 2, 4, 8, 16, 24};
+      engine.linear_choices = "what the engine chose";
       return engine;
     };
   }
@@ -104,6 +105,7 @@ TEST_F(ProfileKernelsTest, WritesTablesThatPredictTheCard) {
   EXPECT_THAT(tables.meta.at("command"),
               HasSubstr("profile_kernels --max_chunk=256"));
   EXPECT_EQ(tables.host->constant, SimDuration::Micros(25));
+  EXPECT_EQ(tables.linear_choices, "what the engine chose");
   bool outside = false;
   // 0.01 us a cached token, in 32 layers.
   EXPECT_NEAR(tables.attention.decode.At({16, 1024}, &outside), 16 * 10.24 / 32,

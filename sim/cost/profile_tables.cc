@@ -26,9 +26,9 @@ constexpr const char* kRequiredFiles[] = {"dense.csv", "per_sequence.csv",
 constexpr double kMostSlowdown = 10;
 constexpr double kMostThrottleTokens = 1e6;
 
-constexpr const char* kOptionalFiles[] = {"skew_fit.csv",      "layers.csv",
-                                          "host_overhead.csv", "throttle.csv",
-                                          "slowdown.csv",      "meta.yaml"};
+constexpr const char* kOptionalFiles[] = {
+    "skew_fit.csv", "layers.csv",         "host_overhead.csv", "throttle.csv",
+    "slowdown.csv", "linear_choices.csv", "meta.yaml"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -457,6 +457,10 @@ absl::StatusOr<ProfileTables> ParseProfileTables(
       slowdown != nullptr) {
     ASSIGN_OR_RETURN(tables.throttle.by_tokens,
                      ParseSlowdown(*slowdown, path("slowdown.csv")));
+  }
+  if (const std::string* const choices = text("linear_choices.csv");
+      choices != nullptr) {
+    tables.linear_choices = *choices;
   }
   if (const std::string* const meta = text("meta.yaml"); meta != nullptr) {
     tables.meta = ParseMeta(*meta);

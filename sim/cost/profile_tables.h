@@ -24,6 +24,8 @@
 //                     a ThrottleTable; the times of the other files are then
 //                     those of a recovered card
 //   slowdown.csv      tokens,slowdown (optional; ours): its by_tokens
+//   linear_choices.csv  which algorithms the linear layers had (optional; ours;
+//                     sim/kernel_executor/linear_choices.h): kept as it is
 //   meta.yaml         optional; `key: value` lines at its left margin are kept.
 //                     model_name and device_name, where given, are the shipped
 //                     model and device that the tables hold for
@@ -105,6 +107,7 @@ struct ProfileTables {
   std::optional<HostOverhead> host;
   // Of a card that is never throttled where there is no throttle.csv.
   ThrottleTable throttle;
+  std::string linear_choices;
   std::map<std::string, std::string> meta;
 };
 

@@ -194,6 +194,7 @@ TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
       "time_constant_us,compute_slowdown,memory_slowdown,memory_tokens,"
       "compute_tokens\n";
   files["throttle.csv"] = throttle_header + "46000,0.126,0.083,128,1024\n";
+  files["linear_choices.csv"] = "anything";
   files["meta.yaml"] = "gpu: H\n";
   ASSERT_OK_AND_ASSIGN(tables, ParseProfileTables(files, "p"));
   EXPECT_EQ(tables.throttle.time_constant_us, 46'000);
@@ -224,6 +225,7 @@ TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
   EXPECT_EQ(tables.layers.size(), 1u);
   EXPECT_EQ(tables.host->constant.nanos(), 20'000);
   EXPECT_EQ(tables.meta.at("gpu"), "H");
+  EXPECT_EQ(tables.linear_choices, "anything");
   files["host_overhead.csv"] = "x\n";
   EXPECT_THAT(ParseProfileTables(files, "p"), Invalid("p/host_overhead.csv:1"));
   files.erase("attention.csv");

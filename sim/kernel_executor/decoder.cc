@@ -31,6 +31,7 @@
 #include "sim/kernel_executor/cuda_memory.h"
 #include "sim/kernel_executor/decoder_kernels.h"
 #include "sim/kernel_executor/decoder_options.h"
+#include "sim/kernel_executor/linear_choices.h"
 #include "sim/kernel_executor/linear_layer.h"
 #include "sim/kernel_executor/stream_linear.h"
 #include "sim/kernel_executor/stream_split.h"
@@ -100,6 +101,8 @@ struct Sizes {
 
 // The linear layers of a decoder's layer.
 enum Linear : size_t { kQkv, kOutput, kGateUp, kDown, kNumLinear };
+constexpr const char* kLinearNames[] = {"qkv", "output", "gate_up", "down"};
+constexpr char kLmHeadName[] = "lm_head";
 
 struct LinearShape {
   int64_t inputs;
@@ -402,6 +405,8 @@ class DecoderImpl final : public Decoder {
     return graph_sizes_;
   }
 
+  std::string LinearChoicesText() const override;
+
   absl::StatusOr<std::vector<float>> LastLogits() override;
   absl::StatusOr<LayerWeights> ReadLayer(int32_t layer) override;
   absl::StatusOr<OuterWeights> ReadOuter() override;
@@ -423,8 +428,11 @@ class DecoderImpl final : public Decoder {
   const void* LinearInput(Linear linear) const;
   void* LinearOutput(Linear linear) const;
   const void* LinearWeight(Linear linear, size_t layer) const;
+  LinearLayer::Algorithms KnownAlgorithms(const char* name) const;
+  absl::Status ReadLinearChoices();
+  int64_t CublasLtVersion() const;
   absl::StatusOr<LinearLayer> MakeLinearLayer(
-      const LinearShape& shape, int64_t max_tokens,
+      const char* name, const LinearShape& shape, int64_t max_tokens,
       absl::Span<const void* const> weights, const void* x, void* y);
   absl::Status MakeLinearLayers();
   absl::Status MakePlan();
@@ -477,6 +485,8 @@ class DecoderImpl final : public Decoder {
   std::unique_ptr<LinearContext> linear_context_;
   std::array<std::optional<LinearLayer>, kNumLinear> linear_;
   std::optional<LinearLayer> lm_head_;
+  // What the options say, if this cuBLASLt understands it.
+  LinearChoices known_choices_;
   StreamSplits streams_;
   // Of each layer's weights, and of x by its number of rows: 16, 32, 64.
   std::vector<std::array<StreamOperand, kNumLinear>> stream_weights_;
@@ -623,7 +633,7 @@ const void* DecoderImpl::LinearWeight(Linear linear, size_t layer) const {
 }
 
 absl::StatusOr<LinearLayer> DecoderImpl::MakeLinearLayer(
-    const LinearShape& shape, int64_t max_tokens,
+    const char* name, const LinearShape& shape, int64_t max_tokens,
     absl::Span<const void* const> weights, const void* x, void* y) {
   LinearOptions options;
   options.inputs = static_cast<int32_t>(shape.inputs);
@@ -634,14 +644,57 @@ absl::StatusOr<LinearLayer> DecoderImpl::MakeLinearLayer(
   ASSIGN_OR_RETURN(LinearLayer layer,
                    LinearLayer::Create(linear_context_.get(), options));
   if (options_.tune_linear_layers) {
-    RETURN_IF_ERROR(layer.Tune(weights, x, y, stream_.get()));
+    RETURN_IF_ERROR(
+        layer.Tune(weights, x, y, stream_.get(), KnownAlgorithms(name)));
   }
   return layer;
+}
+
+LinearLayer::Algorithms DecoderImpl::KnownAlgorithms(const char* name) const {
+  LinearLayer::Algorithms known;
+  const auto layer = known_choices_.layers.find(name);
+  if (layer == known_choices_.layers.end()) return known;
+  for (const auto& [tokens, words] : layer->second) {
+    static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(words));
+    std::memcpy(&known[tokens], words.data(), sizeof(words));
+  }
+  return known;
+}
+
+// Choices of another version of cuBLASLt mean nothing to this one.
+absl::Status DecoderImpl::ReadLinearChoices() {
+  if (options_.linear_choices.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      LinearChoices choices,
+      ParseLinearChoices(options_.linear_choices, "linear_choices"));
+  if (choices.cublas_lt_version == CublasLtVersion()) {
+    known_choices_ = std::move(choices);
+  }
+  return absl::OkStatus();
+}
+
+int64_t DecoderImpl::CublasLtVersion() const {
+  return static_cast<int64_t>(linear_context_->lt().version());
+}
+
+std::string DecoderImpl::LinearChoicesText() const {
+  LinearChoices choices;
+  choices.cublas_lt_version = CublasLtVersion();
+  const auto add = [&](const char* name, const LinearLayer& layer) {
+    for (const auto& [tokens, algorithm] : layer.algorithms()) {
+      LinearAlgorithm& words = choices.layers[name][tokens];
+      std::memcpy(words.data(), &algorithm, sizeof(words));
+    }
+  };
+  for (size_t i = 0; i < kNumLinear; ++i) add(kLinearNames[i], *linear_[i]);
+  add(kLmHeadName, *lm_head_);
+  return FormatLinearChoices(choices);
 }
 
 absl::Status DecoderImpl::MakeLinearLayers() {
   ASSIGN_OR_RETURN(linear_context_,
                    LinearContext::Create(buffers_.workspace, kWorkspaceBytes));
+  RETURN_IF_ERROR(ReadLinearChoices());
   const std::array<LinearShape, kNumLinear> shapes = LinearShapes(sizes_);
   for (size_t i = 0; i < kNumLinear; ++i) {
     const Linear linear = static_cast<Linear>(i);
@@ -651,15 +704,16 @@ absl::Status DecoderImpl::MakeLinearLayers() {
     }
     ASSIGN_OR_RETURN(
         LinearLayer layer,
-        MakeLinearLayer(shapes[i], sizes_.tokens, weights, LinearInput(linear),
-                        LinearOutput(linear)));
+        MakeLinearLayer(kLinearNames[i], shapes[i], sizes_.tokens, weights,
+                        LinearInput(linear), LinearOutput(linear)));
     linear_[i].emplace(std::move(layer));
   }
   const void* const lm_head = weights_.lm_head;
-  ASSIGN_OR_RETURN(LinearLayer layer,
-                   MakeLinearLayer({sizes_.hidden, sizes_.vocab}, sizes_.seqs,
-                                   absl::MakeConstSpan(&lm_head, 1),
-                                   buffers_.last, buffers_.logits));
+  ASSIGN_OR_RETURN(
+      LinearLayer layer,
+      MakeLinearLayer(kLmHeadName, {sizes_.hidden, sizes_.vocab}, sizes_.seqs,
+                      absl::MakeConstSpan(&lm_head, 1), buffers_.last,
+                      buffers_.logits));
   lm_head_.emplace(std::move(layer));
   return Wait();
 }

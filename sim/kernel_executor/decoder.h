@@ -70,6 +70,9 @@ class Decoder : public BatchRunner {
   // the next one. Empty without graphs.
   virtual absl::Span<const int32_t> graph_batch_sizes() const = 0;
 
+  // What its linear layers were tuned to; see linear_choices.h.
+  virtual std::string LinearChoicesText() const = 0;
+
   // Logits of the last Run's sampling sequences, [samples, vocab_size].
   virtual absl::StatusOr<std::vector<float>> LastLogits() = 0;
   // Weights as floats, for a reference on the CPU.

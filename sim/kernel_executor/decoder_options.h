@@ -4,6 +4,7 @@
 #define SIM_KERNEL_EXECUTOR_DECODER_OPTIONS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -59,6 +60,9 @@ struct DecoderOptions {
   // Time the best few algorithms of each linear layer and keep the fastest;
   // else the one that cuBLASLt names first.
   bool tune_linear_layers = true;
+  // What another decoder of this shape was tuned to (LinearChoicesText), to
+  // be taken where the cuBLASLt is of the same version. Empty: all is tuned.
+  std::string linear_choices;
 
   bool operator==(const DecoderOptions&) const = default;
 };

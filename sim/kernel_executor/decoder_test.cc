@@ -18,6 +18,7 @@
 #include "sim/kernel_executor/batch_runner.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/decoder_reference.h"
+#include "sim/kernel_executor/linear_choices.h"
 
 namespace interleave::sim {
 namespace {
@@ -197,6 +198,33 @@ TEST(DecoderCreateTest, FillsTheMemoryWithBlocks) {
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   EXPECT_GT(decoder->memory().kv_cache, static_cast<int64_t>(total / 20));
   EXPECT_GE(free, static_cast<size_t>(0.89 * static_cast<double>(total)));
+}
+
+TEST(DecoderCreateTest, TakesAnothersLinearChoices) {
+  SKIP_WITHOUT_GPU();
+  DecoderOptions options = Options();
+  options.tune_linear_layers = true;
+  std::string choices;
+  {
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> tuned,
+                         Decoder::Create(options));
+    choices = tuned->LinearChoicesText();
+  }
+  ASSERT_OK_AND_ASSIGN(LinearChoices read, ParseLinearChoices(choices, "own"));
+  EXPECT_EQ(read.layers.size(), 5u);
+  options.linear_choices = choices;
+  {
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> same,
+                         Decoder::Create(options));
+    EXPECT_EQ(same->LinearChoicesText(), choices);
+  }
+  // Another version's mean nothing, and are none of the user's concern.
+  read.cublas_lt_version += 1;
+  options.linear_choices = FormatLinearChoices(read);
+  EXPECT_OK(Decoder::Create(options).status());
+  options.linear_choices = "not a table";
+  EXPECT_THAT(Decoder::Create(options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(DecoderTest, LogitsAreTheReferences) {

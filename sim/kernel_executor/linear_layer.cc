@@ -197,8 +197,19 @@ absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> LinearLayer::Candidates(
   return algorithms;
 }
 
+absl::StatusOr<bool> LinearLayer::Suits(const cublasLtMatmulAlgo_t& algorithm,
+                                        int64_t tokens) {
+  RETURN_IF_ERROR(SetTokens(tokens));
+  cublasLtMatmulHeuristicResult_t result = {};
+  return context_->lt().algo_check(context_->handle(), desc_->matmul,
+                                   desc_->weight, desc_->x, desc_->y, desc_->y,
+                                   &algorithm,
+                                   &result) == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <=
+             static_cast<size_t>(context_->workspace_bytes());
+}
+
 absl::StatusOr<cublasLtMatmulAlgo_t> LinearLayer::InvariantAlgorithm() {
-  const CublasLt& lt = context_->lt();
   constexpr int64_t kTypicalTokens = 256;
   ASSIGN_OR_RETURN(const std::vector<cublasLtMatmulAlgo_t> candidates,
                    Candidates(std::min(options_.max_tokens, kTypicalTokens),
@@ -206,14 +217,8 @@ absl::StatusOr<cublasLtMatmulAlgo_t> LinearLayer::InvariantAlgorithm() {
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
     bool suits_all = true;
     for (const int64_t tokens : LinearBuckets(options_.max_tokens)) {
-      RETURN_IF_ERROR(SetTokens(tokens));
-      cublasLtMatmulHeuristicResult_t result = {};
-      suits_all = suits_all &&
-                  lt.algo_check(context_->handle(), desc_->matmul,
-                                desc_->weight, desc_->x, desc_->y, desc_->y,
-                                &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
-                  result.workspaceSize <=
-                      static_cast<size_t>(context_->workspace_bytes());
+      ASSIGN_OR_RETURN(const bool suits, Suits(algorithm, tokens));
+      suits_all = suits_all && suits;
     }
     if (suits_all) return algorithm;
   }
@@ -238,14 +243,32 @@ absl::Status LinearLayer::Launch(const cublasLtMatmulAlgo_t& algorithm,
 }
 
 absl::Status LinearLayer::Tune(absl::Span<const void* const> weights,
-                               const void* x, void* y, cudaStream_t stream) {
+                               const void* x, void* y, cudaStream_t stream,
+                               const Algorithms& known) {
   if (options_.batch_invariant) return absl::OkStatus();
   int64_t fewest = 1;
   for (Bucket& bucket : buckets_) {
-    RETURN_IF_ERROR(TuneBucket(weights, x, y, stream, fewest, bucket));
+    bool suits = false;
+    const auto algorithm = known.find(bucket.tokens);
+    if (algorithm != known.end()) {
+      ASSIGN_OR_RETURN(suits, Suits(algorithm->second, bucket.tokens));
+    }
+    if (suits) {
+      bucket.algorithm = algorithm->second;
+    } else {
+      RETURN_IF_ERROR(TuneBucket(weights, x, y, stream, fewest, bucket));
+    }
     fewest = bucket.tokens + 1;
   }
   return absl::OkStatus();
+}
+
+LinearLayer::Algorithms LinearLayer::algorithms() const {
+  Algorithms algorithms;
+  for (const Bucket& bucket : buckets_) {
+    algorithms[bucket.tokens] = bucket.algorithm;
+  }
+  return algorithms;
 }
 
 absl::Status LinearLayer::TuneBucket(absl::Span<const void* const> weights,

@@ -5,6 +5,7 @@
 #define SIM_KERNEL_EXECUTOR_LINEAR_LAYER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -65,12 +66,19 @@ class LinearLayer {
   LinearLayer(LinearLayer&&) = default;
   LinearLayer& operator=(LinearLayer&&) = default;
 
-  // Times the best few algorithms for each bucket of tokens, with the given
+  // By the most tokens of a bucket.
+  using Algorithms = std::map<int64_t, cublasLtMatmulAlgo_t>;
+
+  // Takes the `known` algorithm of each bucket that has one that suits it. For
+  // the others, times the best few algorithms, with the given
   // weights in turn so that none stays in the cache, and keeps the fastest, of
   // those within 2% the heuristic's favourite. x and y hold max_tokens rows; y
   // is overwritten. Nothing to do where the layer is batch-invariant.
   absl::Status Tune(absl::Span<const void* const> weights, const void* x,
-                    void* y, cudaStream_t stream);
+                    void* y, cudaStream_t stream, const Algorithms& known);
+
+  // What each bucket has now.
+  Algorithms algorithms() const;
 
   // Enqueues y [tokens, outputs] = x [tokens, inputs] W^T [inputs, outputs].
   absl::Status Run(const void* x, const void* weight, int64_t tokens, void* y,
@@ -103,6 +111,9 @@ class LinearLayer {
   absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> Candidates(int64_t tokens,
                                                                int count);
   absl::StatusOr<cublasLtMatmulAlgo_t> InvariantAlgorithm();
+  // Whether cuBLASLt takes it for so many tokens, with the workspace there is.
+  absl::StatusOr<bool> Suits(const cublasLtMatmulAlgo_t& algorithm,
+                             int64_t tokens);
   absl::Status Launch(const cublasLtMatmulAlgo_t& algorithm, const void* x,
                       const void* weight, void* y, cudaStream_t stream);
   // `fewest`: tokens of the smallest batch in the bucket.
