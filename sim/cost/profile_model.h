@@ -16,9 +16,10 @@
 //     longest give that of the two-length batch with the same figures:
 //     v / (v + (longest - mean)^2).
 //
-// A card slows down under load (throttle.h): the model follows what has run, and
-// what a batch takes on a recovered card is multiplied by 1 + slowdown x the mean
-// state while it runs; the attention of decodes slows down as decodes do.
+// A card slows down under load (throttle.h): the model follows what has run,
+// and what a batch takes on a recovered card is multiplied by 1 + slowdown x
+// the mean state while it runs; the attention of decodes slows down as decodes
+// do.
 //
 // Beyond the largest measured size the last two points' line goes on, and the
 // query is counted in stats().outside_grid.
