@@ -27,6 +27,7 @@
 #include "base/sim_time.h"
 #include "base/status_macros.h"
 #include "cuda_runtime_api.h"
+#include "sim/kernel_executor/batch_packing.h"
 #include "sim/kernel_executor/cublas_lt.h"
 #include "sim/kernel_executor/cuda_memory.h"
 #include "sim/kernel_executor/decoder_kernels.h"
@@ -203,22 +204,6 @@ struct Buffers {
   void* workspace;
   void* plan;
   float* stream_partials;
-};
-
-// Where the arrays of a packed batch begin, in int32.
-struct PackedLayout {
-  PackedLayout(int64_t rows, int64_t tokens, int64_t samples)
-      : cu_tokens(tokens),
-        lengths(cu_tokens + rows + 1),
-        samples(lengths + rows),
-        table_begin(this->samples + samples),
-        entries(table_begin + rows + 1) {}
-
-  int64_t cu_tokens;
-  int64_t lengths;
-  int64_t samples;
-  int64_t table_begin;
-  int64_t entries;
 };
 
 int64_t MostPacked(const Sizes& sizes) {
@@ -441,9 +426,6 @@ class DecoderImpl final : public Decoder {
   absl::StatusOr<CudaGraphExec> Capture(const Extent& extent);
   absl::StatusOr<cudaGraphExec_t> GraphFor(int64_t rows, bool skip_attention);
 
-  absl::Status Validate(const DecoderBatch& batch) const;
-  // Fills the pinned buffer; returns how many int32 of it are used.
-  int64_t Pack(const DecoderBatch& batch, const Extent& extent);
   absl::Status Upload(int64_t count);
   absl::Status Enqueue(const Extent& extent);
   absl::Status EnqueuePlan(const Extent& extent,
@@ -788,91 +770,6 @@ absl::StatusOr<CudaGraphExec> DecoderImpl::Capture(const Extent& extent) {
 
 // ---- One iteration ----
 
-absl::Status DecoderImpl::Validate(const DecoderBatch& batch) const {
-  const auto refuse = [](const auto&... parts) {
-    return absl::InvalidArgumentError(absl::StrCat(parts...));
-  };
-  const int64_t rows = static_cast<int64_t>(batch.sequences.size());
-  if (rows == 0 || rows > options_.max_num_seqs) {
-    return refuse("the batch has ", rows, " sequences; the decoder takes 1 to ",
-                  options_.max_num_seqs);
-  }
-  int64_t tokens = 0;
-  for (size_t i = 0; i < batch.sequences.size(); ++i) {
-    const DecoderSequence& sequence = batch.sequences[i];
-    if (sequence.num_tokens < 1 || sequence.cached_tokens < 0) {
-      return refuse("sequence ", i, " has ", sequence.num_tokens,
-                    " tokens to compute and ", sequence.cached_tokens,
-                    " in the cache");
-    }
-    const int64_t length =
-        int64_t{sequence.cached_tokens} + sequence.num_tokens;
-    if (length > sizes_.positions) {
-      return refuse("sequence ", i, " grows to ", length,
-                    " tokens, past max_model_len ", options_.max_model_len);
-    }
-    const int64_t blocks = CeilDiv(length, options_.block_size);
-    if (static_cast<int64_t>(sequence.blocks.size()) < blocks) {
-      return refuse("sequence ", i, " has ", sequence.blocks.size(),
-                    " blocks; its ", length, " tokens take ", blocks);
-    }
-    for (int64_t b = 0; b < blocks; ++b) {
-      const int32_t block = sequence.blocks[static_cast<size_t>(b)];
-      if (block >= 0 && block < options_.num_blocks) continue;
-      return refuse("block ", b, " of sequence ", i, " is ", block,
-                    ", outside the cache of ", options_.num_blocks, " blocks");
-    }
-    tokens += sequence.num_tokens;
-  }
-  if (tokens > options_.max_num_batched_tokens ||
-      tokens != static_cast<int64_t>(batch.tokens.size())) {
-    return refuse("the sequences compute ", tokens, " tokens and ",
-                  batch.tokens.size(), " are given; the decoder takes at most ",
-                  options_.max_num_batched_tokens);
-  }
-  for (const int32_t token : batch.tokens) {
-    if (token < 0 || token >= options_.shape.vocab_size) {
-      return refuse("token ", token, " is outside the vocabulary of ",
-                    options_.shape.vocab_size);
-    }
-  }
-  return absl::OkStatus();
-}
-
-int64_t DecoderImpl::Pack(const DecoderBatch& batch, const Extent& extent) {
-  const PackedLayout at(extent.rows, extent.tokens, extent.samples);
-  std::memcpy(packed_, batch.tokens.data(), batch.tokens.size() * 4);
-  int32_t token = 0;
-  int32_t entry = 0;
-  int64_t sample = at.samples;
-  const int64_t rows = static_cast<int64_t>(batch.sequences.size());
-  for (int64_t row = 0; row < rows; ++row) {
-    const DecoderSequence& sequence = batch.sequences[static_cast<size_t>(row)];
-    const int32_t length = sequence.cached_tokens + sequence.num_tokens;
-    const int32_t blocks =
-        static_cast<int32_t>(CeilDiv(length, options_.block_size));
-    packed_[at.cu_tokens + row] = token;
-    packed_[at.lengths + row] = length;
-    packed_[at.table_begin + row] = entry;
-    std::memcpy(packed_ + at.entries + entry, sequence.blocks.data(),
-                static_cast<size_t>(blocks) * 4);
-    entry += blocks;
-    token += sequence.num_tokens;
-    if (sequence.sample) packed_[sample++] = token - 1;
-  }
-  // The rows that fill a graph's batch up: one token each, without a slot.
-  for (int64_t row = rows; row < extent.rows; ++row) {
-    packed_[token] = 0;
-    packed_[at.cu_tokens + row] = token;
-    packed_[at.lengths + row] = -1;
-    packed_[at.table_begin + row] = entry;
-    packed_[sample++] = token++;
-  }
-  packed_[at.cu_tokens + extent.rows] = token;
-  packed_[at.table_begin + extent.rows] = entry;
-  return at.entries + entry;
-}
-
 absl::Status DecoderImpl::Upload(int64_t count) {
   return CudaStatus(
       cudaMemcpyAsync(buffers_.packed, packed_, static_cast<size_t>(count) * 4,
@@ -1065,8 +962,9 @@ absl::StatusOr<DecoderTiming> DecoderImpl::Run(const DecoderBatch& batch,
     ASSIGN_OR_RETURN(graph, GraphFor(extent.rows, extent.skip_attention));
   }
   const auto begin = std::chrono::steady_clock::now();
-  RETURN_IF_ERROR(Validate(batch));
-  RETURN_IF_ERROR(Upload(Pack(batch, extent)));
+  RETURN_IF_ERROR(ValidateBatch(batch, options_));
+  RETURN_IF_ERROR(Upload(PackBatch(batch, options_.block_size, extent.rows,
+                                   extent.tokens, extent.samples, packed_)));
   if (graph != nullptr) {
     RETURN_IF_ERROR(
         CudaStatus(cudaGraphLaunch(graph, stream_.get()), "cudaGraphLaunch"));
