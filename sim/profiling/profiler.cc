@@ -50,8 +50,6 @@ constexpr double kMixedGridShare = 0.45;
 constexpr double kTokenStep = 8;
 constexpr double kTile = 128;
 constexpr double kFewTiles = 32;
-// Batches in which the LM head is measured have this many tokens.
-constexpr int32_t kLmHeadTokens = 512;
 constexpr int32_t kShortKv = 16;
 
 // first, first x ratio, ..., last.
@@ -443,28 +441,35 @@ GridFunction Profiler::LinearFunction() {
   return function;
 }
 
+// In batches of two tokens a sequence, where everything else takes the least,
+// against two sequences that share as many tokens: a batch of one is measured
+// in another way (TellsSlowdown), and the difference of two ways is no LM head.
 absl::Status Profiler::MeasureLmHead() {
   StartStage("LM head");
-  const int32_t tokens = std::max(options_.max_sequences,
-                                  std::min(kLmHeadTokens, options_.max_chunk));
-  std::map<double, MeasuredBatch> batches;
+  data_.lm_head = {{1, 0}, {2, 0}};
+  if (options_.max_sequences <= 2) return absl::OkStatus();
+  struct Pair {
+    MeasuredBatch many;
+    MeasuredBatch two;
+  };
+  std::map<double, Pair> pairs;
   std::vector<MeasuredBatch> all;
-  for (const double count : Geometric(1, 2, options_.max_sequences)) {
-    MeasuredBatch batch;
-    batch.skip_attention = true;
-    // `count` prompts that share the tokens.
+  for (const double count : Geometric(4, 2, options_.max_sequences)) {
     const int32_t n = Whole(count);
-    for (int32_t i = 0; i < n; ++i) {
-      batch.chunks.push_back({tokens / n + (i < tokens % n ? 1 : 0), 0});
-    }
-    batches[count] = batch;
-    all.push_back(batch);
+    Pair& pair = pairs[count];
+    pair.many.skip_attention = pair.two.skip_attention = true;
+    pair.many.chunks.assign(static_cast<size_t>(n), {2, 0});
+    pair.two.chunks = {{2 * n - 2, 0}, {2, 0}};
+    all.push_back(pair.many);
+    all.push_back(pair.two);
   }
   RETURN_IF_ERROR(MeasureAll(std::move(all)));
-  ASSIGN_OR_RETURN(const double one, DeviceUs(batches[1]));
-  for (const auto& [count, batch] : batches) {
-    ASSIGN_OR_RETURN(const double us, DeviceUs(batch));
-    data_.lm_head[count] = std::max(0.0, us - one);
+  double most = 0;
+  for (const auto& [count, pair] : pairs) {
+    ASSIGN_OR_RETURN(const double many, DeviceUs(pair.many));
+    ASSIGN_OR_RETURN(const double two, DeviceUs(pair.two));
+    most = std::max(most, many - two);
+    data_.lm_head[count] = most;
   }
   return absl::OkStatus();
 }
