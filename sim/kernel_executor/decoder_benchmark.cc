@@ -305,7 +305,7 @@ absl::Status LinearLayers(const DecoderShape& shape, int64_t tokens,
                      Numbers(tokens * each.inputs, 11, stream));
     ASSIGN_OR_RETURN(const DeviceMemory y,
                      Numbers(tokens * each.outputs, 12, stream));
-    RETURN_IF_ERROR(layer.Tune(weights, x.get(), y.get(), stream));
+    RETURN_IF_ERROR(layer.Tune(weights, x.get(), y.get(), stream, {}));
     constexpr int kLaunches = 8;
     ASSIGN_OR_RETURN(double micros,
                      MedianMicros(stream, 15, [&](int) -> absl::Status {
