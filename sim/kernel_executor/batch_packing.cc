@@ -6,16 +6,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/ceil_div.h"
 #include "sim/kernel_executor/batch_runner.h"
 #include "sim/kernel_executor/decoder_options.h"
 
 namespace interleave::sim {
-namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
-
 absl::Status ValidateBatch(const DecoderBatch& batch,
                            const DecoderOptions& options) {
   const auto refuse = [](const auto&... parts) {

@@ -24,6 +24,7 @@
 #include "absl/types/span.h"
 #include "attention/paged_attention.h"
 #include "attention/params.h"
+#include "base/ceil_div.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
 #include "cuda_runtime_api.h"
@@ -45,8 +46,6 @@ constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
 // What modules, cuBLASLt and captured graphs take besides.
 constexpr int64_t kRuntimeBytes = int64_t{768} << 20;
 constexpr int64_t kBf16 = 2;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 uint64_t Mix(uint64_t x) {  // the finalizer of SplitMix64
   x ^= x >> 30;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/ceil_div.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "sim/cost/batch_shape.h"
@@ -16,8 +17,6 @@ namespace interleave::sim {
 namespace {
 
 constexpr size_t kRandomTokens = 8191;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
