@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "base/csv.h"
@@ -18,19 +18,17 @@ namespace {
 
 constexpr size_t kDigits = 16;  // of a word
 
-int DigitOf(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
+// SimpleHexAtoi takes more than digits, a sign for one.
 bool ParseAlgorithm(absl::string_view text, LinearAlgorithm& algorithm) {
-  if (text.size() != kDigits * algorithm.size()) return false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int digit = DigitOf(text[i]);
-    if (digit < 0) return false;
-    uint64_t& word = algorithm[i / kDigits];
-    word = word << 4 | static_cast<uint64_t>(digit);
+  if (text.size() != kDigits * algorithm.size() ||
+      text.find_first_not_of("0123456789abcdef") != absl::string_view::npos) {
+    return false;
+  }
+  for (size_t i = 0; i < algorithm.size(); ++i) {
+    if (!absl::SimpleHexAtoi(text.substr(i * kDigits, kDigits),
+                             &algorithm[i])) {
+      return false;
+    }
   }
   return true;
 }
