@@ -4,19 +4,12 @@
 #include "sim/cost/grid.h"
 
 namespace interleave::sim {
-namespace {
-
-double Pairs(double queries, double context) {
-  return queries * (context + queries * 0.5);
-}
-
-}  // namespace
-
 AttentionShares::AttentionShares(const Grid& prefill, const Grid& decode) {
   bool outside = false;
   const double chunk = prefill.axis(0).back();
   const double context = prefill.axis(1).back();
-  us_per_pair_ = prefill.At({chunk, context}, &outside) / Pairs(chunk, context);
+  us_per_pair_ =
+      prefill.At({chunk, context}, &outside) / QueryKeyPairs(chunk, context);
   const double sequences = decode.axis(0).back();
   const double cached = decode.axis(1).back();
   if (cached <= 0) return;
@@ -28,7 +21,7 @@ double AttentionShares::OfChunks(const BatchShape& shape) const {
   if (shape.decode.kv_tokens == 0) return 1;
   double pairs = 0;
   for (const PrefillChunk& chunk : shape.prefill) {
-    pairs += Pairs(chunk.query_tokens, chunk.context_tokens);
+    pairs += QueryKeyPairs(chunk.query_tokens, chunk.context_tokens);
   }
   const double chunks = pairs * us_per_pair_;
   const double decodes =

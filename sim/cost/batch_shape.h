@@ -19,6 +19,12 @@ struct PrefillChunk {
   int32_t context_tokens = 0;
 };
 
+// Pairs of a query and a key that it sees, in causal attention of a chunk; half
+// a pair for a query and itself.
+inline double QueryKeyPairs(double queries, double context) {
+  return queries * context + queries * queries * 0.5;
+}
+
 // All sequences that compute exactly one token, taken together.  KV lengths
 // count the tokens in the cache before the iteration, per sequence; the token
 // computed now attends to that many plus itself.

@@ -173,7 +173,7 @@ class KernelTableModel final : public CostModel {
       const double whole = q + chunk.context_tokens;
       count += 1;
       queries += q;
-      work += q * chunk.context_tokens + q * q * 0.5;
+      work += QueryKeyPairs(q, chunk.context_tokens);
       whole_work += whole * whole * 0.5;
     }
     if (count == 0) return 0;

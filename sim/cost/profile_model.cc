@@ -20,6 +20,7 @@
 #include "sim/cost/model_math.h"
 #include "sim/cost/rounding.h"
 #include "sim/cost/throttle.h"
+#include "sim/cost/throttled_model.h"
 
 namespace interleave::sim {
 namespace {
@@ -101,8 +102,7 @@ struct TablePoint {
 };
 
 double Work(const PrefillChunk& chunk) {
-  const double q = chunk.query_tokens;
-  return q * chunk.context_tokens + q * q * 0.5;
+  return QueryKeyPairs(chunk.query_tokens, chunk.context_tokens);
 }
 
 // query_overhead_keys from the table; see cost.proto.
@@ -139,12 +139,13 @@ Lengths LengthsOf(const DecodeGroup& decode) {
   return lengths;
 }
 
-class ProfileModel final : public CostModel {
+class ProfileModel final : public ThrottledModel {
  public:
   ProfileModel(const ProfileOptions& options, AttentionTables attention,
                SkewTable skew, Dense dense, const ThrottleTable& throttle,
                double layers, double swapped_block_ns, std::string description)
-      : chunk_mapping_(options.chunk_mapping()),
+      : ThrottledModel(throttle),
+        chunk_mapping_(options.chunk_mapping()),
         additive_(options.mixed_rule() == ProfileOptions::ADDITIVE),
         attention_(std::move(attention)),
         overhead_keys_(options.query_overhead_keys() < 0
@@ -152,20 +153,17 @@ class ProfileModel final : public CostModel {
                            : options.query_overhead_keys()),
         skew_(std::move(skew)),
         dense_(std::move(dense)),
-        throttle_(throttle),
         shares_(attention_.prefill, attention_.decode),
         attention_scale_(layers * kNanosPerMicro),
         swapped_block_ns_(swapped_block_ns),
         description_(std::move(description)) {}
 
-  SimDuration IterationTime(const BatchShape& shape) override {
-    return TimeIn(state_, shape);
-  }
-
   void DecodeTimes(const DecodeGroup& first,
                    absl::Span<SimDuration> out) override {
-    if (attention_.decode.has_extended()) return EachDecodeTime(first, out);
-    double state = state_;
+    if (attention_.decode.has_extended()) {
+      return ThrottledModel::DecodeTimes(first, out);
+    }
+    double state = this->state();
     bool row_outside = false;
     const double rest =
         dense_.decodes_alone.At(first.count, first.count, &row_outside);
@@ -178,20 +176,10 @@ class ProfileModel final : public CostModel {
         return row.At(length, &outside);
       });
       duration = RoundNanos(Throttled(rest + attention_scale_ * us, state));
-      state = throttle_.After(0, duration, state);
+      state = throttle().After(0, duration, state);
       Count(outside);
       decode.Advance();
     }
-  }
-
-  void Ran(int64_t tokens_beside_prefill,
-           absl::Span<const SimDuration> device) override {
-    for (const SimDuration time : device) {
-      state_ = throttle_.After(tokens_beside_prefill, time, state_);
-    }
-  }
-  void Idle(SimDuration time) override {
-    state_ = throttle_.AfterIdle(time, state_);
   }
 
   bool NeedsKvTokensMax() const override { return !skew_.empty(); }
@@ -199,7 +187,7 @@ class ProfileModel final : public CostModel {
   std::string Description() const override { return description_; }
 
  private:
-  SimDuration TimeIn(double state, const BatchShape& shape) {
+  SimDuration TimeIn(double state, const BatchShape& shape) override {
     bool outside = false;
     double rest = 0;
     const TablePoint point = Map(shape, &rest, &outside);
@@ -221,29 +209,18 @@ class ProfileModel final : public CostModel {
                    double state) const {
     const int64_t tokens = shape.tokens_beside_prefill();
     if (tokens == 0) return Throttled(dense + attention, state);
-    const double mean = throttle_.MeanState(
+    const double mean = throttle().MeanState(
         tokens, (dense + attention) / kNanosPerMicro, state);
     if (mean == 0) return dense + attention;
-    const double slowdown = throttle_.Slowdown(tokens);
+    const double slowdown = throttle().Slowdown(tokens);
     return dense * (1 + mean * slowdown) +
-           attention * (1 + mean * Blend(throttle_.Slowdown(0), slowdown,
+           attention * (1 + mean * Blend(throttle().Slowdown(0), slowdown,
                                          shares_.OfChunks(shape)));
   }
   // Of decodes alone.
   double Throttled(double ns, double state) const {
-    const double mean = throttle_.MeanState(0, ns / kNanosPerMicro, state);
-    return mean == 0 ? ns : ns * (1 + mean * throttle_.Slowdown(0));
-  }
-
-  void EachDecodeTime(const DecodeGroup& first, absl::Span<SimDuration> out) {
-    double state = state_;
-    BatchShape shape;
-    shape.decode = first;
-    for (SimDuration& duration : out) {
-      duration = TimeIn(state, shape);
-      state = throttle_.After(0, duration, state);
-      shape.decode.Advance();
-    }
+    const double mean = throttle().MeanState(0, ns / kNanosPerMicro, state);
+    return mean == 0 ? ns : ns * (1 + mean * throttle().Slowdown(0));
   }
 
   void Count(bool outside) {
@@ -391,9 +368,7 @@ class ProfileModel final : public CostModel {
   const double overhead_keys_;
   const SkewTable skew_;
   const Dense dense_;
-  const Throttle throttle_;
   const AttentionShares shares_;
-  double state_ = 0;
   const double attention_scale_;
   const double swapped_block_ns_;
   const std::string description_;

@@ -37,6 +37,13 @@ struct ThrottleTable {
   // The slowdown by tokens of a batch with prompt chunks, measured; its last
   // point stands for larger ones. Where empty, it is that of the shares.
   Curve by_tokens;
+
+  // Of a batch of so many tokens with prompt chunks, in [0, 1].
+  // REQUIRES: time_constant_us > 0.
+  double ComputeShare(double tokens) const {
+    return std::clamp(
+        (tokens - memory_tokens) / (compute_tokens - memory_tokens), 0.0, 1.0);
+  }
 };
 
 class Throttle {
@@ -93,9 +100,7 @@ class Throttle {
 
   static Load LoadOf(const ThrottleTable& table, int64_t tokens) {
     Load load;
-    load.heat = std::clamp((static_cast<double>(tokens) - table.memory_tokens) /
-                               (table.compute_tokens - table.memory_tokens),
-                           0.0, 1.0);
+    load.heat = table.ComputeShare(static_cast<double>(tokens));
     load.slowdown =
         table.memory_slowdown +
         load.heat * (table.compute_slowdown - table.memory_slowdown);

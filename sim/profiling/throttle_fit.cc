@@ -123,24 +123,30 @@ double ErrorOf(const Kind& kind, const Throttle& throttle, int64_t tokens,
   return squares / (mean * mean) - n;
 }
 
-double ComputeShare(const ThrottleTable& table, int64_t tokens) {
-  return std::clamp((static_cast<double>(tokens) - table.memory_tokens) /
-                        (table.compute_tokens - table.memory_tokens),
-                    0.0, 1.0);
+// By tokens.
+using Fits = std::map<int64_t, Fit>;
+
+Fits FitKinds(const Kinds& kinds, const ThrottleTable& table) {
+  Fits fits;
+  for (const auto& [tokens, kind] : kinds) {
+    fits[tokens] =
+        FitKind(kind, table.ComputeShare(static_cast<double>(tokens)),
+                table.time_constant_us);
+  }
+  return fits;
 }
 
 // The two slowdowns that are closest to every kind's, weighted.
-void FitSlowdowns(const Kinds& kinds, ThrottleTable& table) {
+void FitSlowdowns(const Fits& fits, ThrottleTable& table) {
   // Normal equations of slowdown = memory (1 - share) + compute share.
   double mm = 0;
   double mc = 0;
   double cc = 0;
   double ms = 0;
   double cs = 0;
-  for (const auto& [tokens, kind] : kinds) {
-    const double compute = ComputeShare(table, tokens);
+  for (const auto& [tokens, fit] : fits) {
+    const double compute = table.ComputeShare(static_cast<double>(tokens));
     const double memory = 1 - compute;
-    const Fit fit = FitKind(kind, compute, table.time_constant_us);
     mm += fit.weight * memory * memory;
     mc += fit.weight * memory * compute;
     cc += fit.weight * compute * compute;
@@ -153,13 +159,13 @@ void FitSlowdowns(const Kinds& kinds, ThrottleTable& table) {
   table.compute_slowdown = std::max(0.0, (cs * mm - ms * mc) / determinant);
 }
 
-double ErrorOf(const Kinds& kinds, const ThrottleTable& table) {
+double ErrorOf(const Kinds& kinds, const Fits& fits,
+               const ThrottleTable& table) {
   const Throttle throttle(table);
   double error = 0;
   for (const auto& [tokens, kind] : kinds) {
-    const Fit fit =
-        FitKind(kind, ComputeShare(table, tokens), table.time_constant_us);
-    error += ErrorOf(kind, throttle, tokens, fit.us, throttle.Slowdown(tokens));
+    error += ErrorOf(kind, throttle, tokens, fits.at(tokens).us,
+                     throttle.Slowdown(tokens));
   }
   return error;
 }
@@ -176,8 +182,9 @@ ThrottleTable FitThrottle(absl::Span<const ThrottleSample> series,
          tokens += kTokenStep) {
       ThrottleTable table = {constant, 0, 0, memory_tokens, tokens, {}};
       const Kinds kinds = Sort(samples, table);
-      FitSlowdowns(kinds, table);
-      const double error = ErrorOf(kinds, table);
+      const Fits fits = FitKinds(kinds, table);
+      FitSlowdowns(fits, table);
+      const double error = ErrorOf(kinds, fits, table);
       if (error >= least) continue;
       least = error;
       best = table;
