@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "attention/cache_kernels.h"
+#include "attention/kernel_launch.cuh"
 #include "attention/kernel_params.h"
 #include "attention/tile_schedule.h"
 
@@ -325,10 +326,8 @@ constexpr int kPrefillParts = 8;
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     CombineKernel(const __grid_constant__ KernelParams params) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  AllowNextLaunch();
+  AwaitEarlierLaunch();
   const int found = params.schedule.header->num_combines;
   const int count = min(found, params.schedule.max_combines);
   // Four warps an item, which of a decode has as many rows as there are query
@@ -443,26 +442,16 @@ cudaError_t LaunchRotateQueries(const AttentionShape& shape,
   return cudaGetLastError();
 }
 
-cudaError_t LaunchCombine(const KernelParams& params, cudaStream_t stream) {
-  int major = 0;
-  const cudaError_t error = cudaDeviceGetAttribute(
-      &major, cudaDevAttrComputeCapabilityMajor, params.device);
-  if (error != cudaSuccess) return error;
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  // No more than have room beside attention's blocks.
-  config.gridDim = dim3(Blocks(params.schedule.max_combines, params.num_sms));
-  config.blockDim = dim3(kThreads);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = major >= 9 ? 1 : 0;
-  return cudaLaunchKernelEx(&config,
-                            params.dtype == DataType::kBFloat16
-                                ? CombineKernel<__nv_bfloat16>
-                                : CombineKernel<__half>,
-                            params);
+cudaError_t LaunchCombine(const KernelParams& params, bool early,
+                          cudaStream_t stream) {
+  return LaunchKernel(
+      params.dtype == DataType::kBFloat16 ? CombineKernel<__nv_bfloat16>
+                                          : CombineKernel<__half>,
+      // No more than have room beside attention's blocks.
+      {.grid = dim3(Blocks(params.schedule.max_combines, params.num_sms)),
+       .threads = kThreads,
+       .early = early},
+      stream, params);
 }
 
 cudaError_t LaunchMergeStates(const MergeParams& params, int32_t num_sms,

@@ -55,7 +55,9 @@ cudaError_t LaunchRotateQueries(const AttentionShape& shape,
                                 int32_t num_sms, cudaStream_t stream);
 
 // Combines the partial results of params.schedule.combines into out and lse.
-cudaError_t LaunchCombine(const KernelParams& params, cudaStream_t stream);
+// early: may start while the launch before still runs (Hopper and later).
+cudaError_t LaunchCombine(const KernelParams& params, bool early,
+                          cudaStream_t stream);
 
 cudaError_t LaunchMergeStates(const MergeParams& params, int32_t num_sms,
                               cudaStream_t stream);

@@ -320,10 +320,12 @@ KernelParams BaseParams(const PlanState& state, const ForwardCall& call) {
   return params;
 }
 
-absl::Status LaunchCombination(const KernelParams& params,
+absl::Status LaunchCombination(const PlanState& state,
+                               const KernelParams& params,
                                cudaStream_t stream) {
   if (params.schedule.max_combines == 0) return absl::OkStatus();
-  return LaunchStatus(LaunchCombine(params, stream), "combine kernel");
+  const bool early = state.device.compute_major >= 9;
+  return LaunchStatus(LaunchCombine(params, early, stream), "combine kernel");
 }
 
 absl::Status LaunchForward(const PlanState& state, KernelParams& params,
@@ -342,7 +344,7 @@ absl::Status LaunchForward(const PlanState& state, KernelParams& params,
       family == state.families[1] && family->launch_mixed != nullptr) {
     RETURN_IF_ERROR(LaunchStatus(family->launch_mixed(params, stream),
                                  absl::StrCat(family->name, " mixed kernel")));
-    return LaunchCombination(params, stream);
+    return LaunchCombination(state, params, stream);
   }
   for (int r = 0; r < kNumRoles; ++r) {
     const Role role = static_cast<Role>(r);
@@ -353,7 +355,7 @@ absl::Status LaunchForward(const PlanState& state, KernelParams& params,
                      role == Role::kPrefill ? " prefill" : " decode",
                      " kernel")));
   }
-  return LaunchCombination(params, stream);
+  return LaunchCombination(state, params, stream);
 }
 
 absl::Status PagedForward(const Plan& plan, const PagedParams& params,

@@ -10,6 +10,7 @@
 #include "attention/hopper/launch.h"
 #include "attention/hopper/prefill.cuh"
 #include "attention/hopper/tensor_maps.h"
+#include "attention/kernel_launch.cuh"
 #include "attention/kernel_params.h"
 #include "cuda_runtime_api.h"
 
@@ -45,27 +46,6 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks)
   if (team.follows) AwaitEarlierLaunch();
 }
 
-// early: start while the launch before, if it allows that, still runs.
-template <typename... Parameters>
-cudaError_t LaunchKernel(void (*kernel)(Parameters...), int blocks, int threads,
-                         int shared_bytes, bool early, cudaStream_t stream,
-                         const Parameters&... parameters) {
-  const cudaError_t error = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  if (error != cudaSuccess) return error;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, parameters...);
-}
-
 template <typename T, int kHeadDim, int kKeyTile>
 cudaError_t LaunchPrefill(const KernelParams& params, bool beside_previous,
                           cudaStream_t stream) {
@@ -73,8 +53,11 @@ cudaError_t LaunchPrefill(const KernelParams& params, bool beside_previous,
   PrefillMaps maps;
   const cudaError_t error = MakePrefillMaps(params, kKeyTile, &maps);
   if (error != cudaSuccess) return error;
-  return LaunchKernel(PrefillKernel<T, kHeadDim, kKeyTile>, params.num_sms,
-                      Tiles::kThreads, Tiles::kSharedBytes, beside_previous,
+  return LaunchKernel(PrefillKernel<T, kHeadDim, kKeyTile>,
+                      {.grid = dim3(params.num_sms),
+                       .threads = Tiles::kThreads,
+                       .shared_bytes = Tiles::kSharedBytes,
+                       .early = beside_previous},
                       stream, params, maps);
 }
 
@@ -84,9 +67,11 @@ cudaError_t LaunchDecode(const KernelParams& params, int32_t blocks,
                          const DecodeTeam& team, cudaStream_t stream) {
   using Group = Decode<T, kHeadDim, kKeys, kRing, kWarps>;
   return LaunchKernel(DecodeKernel<T, kHeadDim, kKeys, kRing, kWarps, kBlocks>,
-                      blocks, Group::kThreads,
-                      Group::kRingBytes + Group::kMergeBytes, true, stream,
-                      params, team);
+                      {.grid = dim3(blocks),
+                       .threads = Group::kThreads,
+                       .shared_bytes = Group::kRingBytes + Group::kMergeBytes,
+                       .early = true},
+                      stream, params, team);
 }
 
 // Decodes alone, kBlocks blocks a multiprocessor.

@@ -25,6 +25,7 @@
 #include "attention/hopper/softmax.cuh"
 #include "attention/hopper/tensor_maps.h"
 #include "attention/hopper/wgmma.cuh"
+#include "attention/kernel_launch.cuh"
 #include "attention/kernel_params.h"
 
 namespace interleave::attention::hopper {

@@ -75,18 +75,6 @@ __device__ __forceinline__ void FenceAsyncProxy() {
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
 }
 
-// ---- Launches of one stream that overlap.
-
-// Lets a launch behind this one start where blocks find room.
-__device__ __forceinline__ void AllowNextLaunch() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-// Waits for the end of the launch that this one was allowed to overlap, if any.
-__device__ __forceinline__ void AwaitEarlierLaunch() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-
 // ---- Copies.
 
 // One box of a 4-D tensor; coordinates innermost first.

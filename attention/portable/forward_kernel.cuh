@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "attention/kernel_launch.cuh"
 #include "attention/kernel_params.h"
 #include "attention/portable/layout.h"
 #include "attention/portable/mma.cuh"
@@ -538,14 +539,11 @@ __global__ void __launch_bounds__(kThreads, BlocksByRegisters(kRole, kHeadDim))
 template <typename T, int kHeadDim, Role kRole>
 cudaError_t LaunchRole(const KernelParams& params, int stages, int blocks,
                        cudaStream_t stream) {
-  const int bytes = SharedBytes(kRole, kHeadDim, stages);
-  const auto kernel = ForwardKernel<T, kHeadDim, kRole>;
-  // Per device and cheap, so it is set each time rather than remembered.
-  const cudaError_t error = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  if (error != cudaSuccess) return error;
-  kernel<<<blocks, kThreads, bytes, stream>>>(params, stages);
-  return cudaGetLastError();
+  return LaunchKernel(ForwardKernel<T, kHeadDim, kRole>,
+                      {.grid = dim3(blocks),
+                       .threads = kThreads,
+                       .shared_bytes = SharedBytes(kRole, kHeadDim, stages)},
+                      stream, params, stages);
 }
 
 }  // namespace interleave::attention::portable

@@ -2,10 +2,14 @@
 
 #include <cstdint>
 
+#include "attention/kernel_launch.cuh"
 #include "sim/kernel_executor/decoder_kernels.h"
 
 namespace interleave::sim {
 namespace {
+
+using attention::AllowNextLaunch;
+using attention::AwaitEarlierLaunch;
 
 constexpr int kVector = 8;  // bf16 of one 16-byte access
 constexpr int kWarp = 32;
@@ -39,23 +43,6 @@ __device__ const uint4* Vectors(const void* p) {
   return static_cast<const uint4*>(p);
 }
 __device__ uint4* Vectors(void* p) { return static_cast<uint4*>(p); }
-
-// Of a kernel that is launched ahead: the next launch may start too, which then
-// waits itself.
-__device__ void AllowSuccessor() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// Waits until the launches before this one have ended. What they do not write,
-// such as weights, is best read before: beside a linear layer that fills its
-// pipeline, memory takes microseconds to answer.
-__device__ void AwaitPredecessor() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
 
 // *p, or zeros. Never a branch, so that many loads are in flight.
 __device__ __forceinline__ float4 LoadIf(bool there, const float* p) {
@@ -153,20 +140,13 @@ struct BesideLinear {
   static constexpr int kThreads = 65536 / kRegisters / (4 * kWarp) * 4 * kWarp;
 };
 
-// Launches a kernel that calls AwaitPredecessor.
-template <typename... Params, typename... Args>
-cudaError_t LaunchAhead(void (*kernel)(Params...), dim3 grid, int threads,
-                        cudaStream_t stream, const Args&... args) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
+// Launches a kernel that calls AwaitEarlierLaunch.
+template <typename... Parameters, typename... Arguments>
+cudaError_t LaunchAhead(void (*kernel)(Parameters...), dim3 grid, int threads,
+                        cudaStream_t stream, const Arguments&... arguments) {
+  return attention::LaunchKernel(
+      kernel, {.grid = grid, .threads = threads, .early = true}, stream,
+      arguments...);
 }
 
 // Sum over the block; every thread gets it.
@@ -225,14 +205,14 @@ __global__ void __launch_bounds__((kPartials ? BesideLinear<80>::kThreads
     NormKernel(const int32_t* rows, const LinearResult delta,
                const void* source, const void* weight, int32_t vectors,
                float epsilon, void* residual, void* out) {
-  if (kPartials) AllowSuccessor();
+  if (kPartials) AllowNextLaunch();
   Pack weights[kVectors];
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     const int i = threadIdx.x + v * blockDim.x;
     if (i < vectors) weights[v].bits = Vectors(weight)[i];
   }
-  if (kPartials) AwaitPredecessor();
+  if (kPartials) AwaitEarlierLaunch();
   const int64_t t = blockIdx.x;
   const int64_t from = kSource == NormSource::kResidual ? t : rows[t];
   float x[kVectors][kVector];
@@ -314,7 +294,7 @@ __global__ void __launch_bounds__((kPartials ? BesideLinear<96>::kThreads
     RotaryAppendKernel(const RotaryShape shape, const UnpackedBatch batch,
                        const float4* cos_sin, const LinearResult qkv,
                        void* rotated, void* k_cache, void* v_cache) {
-  if (kPartials) AllowSuccessor();
+  if (kPartials) AllowNextLaunch();
   const int64_t t = blockIdx.x;
   const int half = shape.head_dim / 2 / kVector;  // vectors of half a head
   const int heads = shape.num_heads + 2 * shape.num_kv_heads;
@@ -336,7 +316,7 @@ __global__ void __launch_bounds__((kPartials ? BesideLinear<96>::kThreads
   };
   if (kPartials) {
     read_turns();
-    AwaitPredecessor();
+    AwaitEarlierLaunch();
   }
   EightOf<kPartials, kQkvSlots> first(qkv);
   EightOf<kPartials, kQkvSlots> second(qkv);
@@ -403,8 +383,8 @@ __global__ void __launch_bounds__((kPartials ? BesideLinear<80>::kThreads
                                   1)
     SiluMulKernel(const LinearResult gate_up, int32_t vectors, void* out) {
   if (kPartials) {
-    AllowSuccessor();
-    AwaitPredecessor();
+    AllowNextLaunch();
+    AwaitEarlierLaunch();
   }
   const int64_t t = blockIdx.x;
   const int width = vectors * kVector;

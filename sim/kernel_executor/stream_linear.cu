@@ -7,6 +7,7 @@
 
 #include "attention/hopper/primitives.cuh"
 #include "attention/hopper/wgmma.cuh"
+#include "attention/kernel_launch.cuh"
 #include "sim/kernel_executor/stream_linear.h"
 
 namespace interleave::sim {
@@ -14,8 +15,8 @@ namespace {
 
 namespace ptx = cuda::ptx;
 
-using attention::hopper::AllowNextLaunch;
-using attention::hopper::AwaitEarlierLaunch;
+using attention::AllowNextLaunch;
+using attention::AwaitEarlierLaunch;
 using attention::hopper::BarrierArrive;
 using attention::hopper::BarrierArriveExpect;
 using attention::hopper::BarrierInit;
@@ -299,28 +300,17 @@ template <int kTokens>
 cudaError_t Launch(const StreamOperand& x, const StreamOperand& weight,
                    const StreamSplit& split, int tokens, float* partials,
                    bool early, cudaStream_t stream) {
-  // Asked for at each launch: it is cheap, and counts for one device.
-  constexpr int kDynamicBytes = Rings<kTokens>::kDynamicBytes;
-  const cudaError_t error = cudaFuncSetAttribute(
-      StreamLinearKernel<kTokens>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-      kDynamicBytes);
-  if (error != cudaSuccess) return error;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(split.blocks));
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = kDynamicBytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
   CUtensorMap maps[2];
   static_assert(sizeof(maps[0]) == sizeof(x.map));
   memcpy(&maps[0], weight.map, sizeof(maps[0]));
   memcpy(&maps[1], x.map, sizeof(maps[1]));
-  return cudaLaunchKernelEx(&config, StreamLinearKernel<kTokens>, maps[0],
-                            maps[1], split, tokens, partials);
+  return attention::LaunchKernel(
+      StreamLinearKernel<kTokens>,
+      {.grid = dim3(static_cast<unsigned>(split.blocks)),
+       .threads = kThreads,
+       .shared_bytes = Rings<kTokens>::kDynamicBytes,
+       .early = early},
+      stream, maps[0], maps[1], split, tokens, partials);
 }
 
 }  // namespace
