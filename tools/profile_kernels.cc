@@ -27,13 +27,15 @@ using interleave::tools::EngineLimits;
 using interleave::tools::ProfiledEngine;
 
 absl::StatusOr<ProfiledEngine> CreateEngine(
-    const interleave::sim::ModelSpec& model, const EngineLimits& limits) {
+    const interleave::sim::ModelSpec& model, const EngineLimits& limits,
+    const std::string& linear_choices) {
   DecoderOptions options;
   ASSIGN_OR_RETURN(options.shape, interleave::sim::DecoderShapeOf(model));
   options.block_size = limits.block_size;
   options.max_num_seqs = limits.max_num_seqs;
   options.max_num_batched_tokens = limits.max_num_batched_tokens;
   options.max_model_len = limits.max_model_len;
+  options.linear_choices = linear_choices;
   ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, Decoder::Create(options));
   ProfiledEngine engine;
   engine.gpu = decoder->device_name();

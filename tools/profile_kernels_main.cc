@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -46,6 +48,7 @@ struct Request {
   int64_t block_size = 16;
   int64_t checks = 200;
   double tolerance = 0.02;
+  std::string linear_choices;
   bool overwrite = false;
   bool help = false;
 };
@@ -117,6 +120,10 @@ std::vector<Flag> FlagTable(Request* request) {
                  "refines where interpolation misses an iteration by more "
                  "(0.02)",
                  0.001, 1, &request->tolerance),
+      StringFlag("linear_choices", "FILE",
+                 "the linear_choices.csv of another profile, to measure with "
+                 "the algorithms it was measured with",
+                 &request->linear_choices),
       SwitchFlag("overwrite", "replaces the tables in a folder that exists",
                  &request->overwrite),
       SwitchFlag("help", "prints this", &request->help),
@@ -157,8 +164,7 @@ sim::ProfilerOptions OptionsOf(const Request& request, int num_layers,
   return options;
 }
 
-// The cost model that a simulation would make of the files, on a card that has
-// recovered, as all that is measured is.
+// The cost model that a simulation would make of the files.
 absl::StatusOr<std::unique_ptr<sim::CostModel>> ModelOf(
     const std::map<std::string, std::string>& files,
     const sim::ModelSpec& model, const sim::DeviceSpec& device,
@@ -167,7 +173,6 @@ absl::StatusOr<std::unique_ptr<sim::CostModel>> ModelOf(
                    sim::ParseProfileTables(files, folder));
   sim::ProfileOptions options;
   options.set_directory(folder);
-  options.set_throttle_rule(sim::ProfileOptions::RECOVERED);
   return sim::CreateProfileModel(model, device, {}, options, std::move(tables));
 }
 
@@ -219,6 +224,27 @@ void AddCheck(const std::vector<sim::CheckRow>& rows,
   files["check.csv"] = sim::CheckCsv(rows);
 }
 
+// What the linear layers are to go by: a given file, or what the measurements
+// in the journal were made with, which are kept at `path`.
+absl::StatusOr<std::string> LinearChoicesFor(const Request& request,
+                                             const std::string& path) {
+  if (!request.linear_choices.empty()) {
+    return ReadTextFile(request.linear_choices);
+  }
+  absl::StatusOr<std::string> kept = ReadTextFile(path);
+  if (absl::IsNotFound(kept.status())) return std::string();
+  return kept;
+}
+
+absl::Status KeepLinearChoices(const std::string& path,
+                               const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, ": cannot be written"));
+}
+
 absl::Status Profile(absl::Span<const std::string> args, const Request& request,
                      const ProfileKernelsEnvironment& environment) {
   if (request.out.empty()) {
@@ -232,10 +258,15 @@ absl::Status Profile(absl::Span<const std::string> args, const Request& request,
       sim::OutputFolder::Create(
           request.out, {.overwrite = request.overwrite, .replaceable = {}}));
   const absl::Time begin = environment.now();
-  ASSIGN_OR_RETURN(const ProfiledEngine engine,
-                   environment.create_engine(model, LimitsOf(request)));
-  *environment.out << engine.runner->Description() << std::endl;
   const std::string journal_path = folder->path() + ".journal";
+  const std::string choices_path = folder->path() + ".linear_choices";
+  ASSIGN_OR_RETURN(const std::string linear_choices,
+                   LinearChoicesFor(request, choices_path));
+  ASSIGN_OR_RETURN(
+      const ProfiledEngine engine,
+      environment.create_engine(model, LimitsOf(request), linear_choices));
+  *environment.out << engine.runner->Description() << std::endl;
+  RETURN_IF_ERROR(KeepLinearChoices(choices_path, engine.linear_choices));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<sim::Journal> journal,
       sim::Journal::Open(
@@ -278,6 +309,7 @@ absl::Status Profile(absl::Span<const std::string> args, const Request& request,
   }
   RETURN_IF_ERROR(folder->Commit());
   std::remove(journal_path.c_str());
+  std::remove(choices_path.c_str());
   *environment.out << files.at("meta.yaml") << "The tables are in "
                    << folder->path() << "\n";
   return absl::OkStatus();

@@ -47,8 +47,9 @@ struct ProfileKernelsEnvironment {
   // Asked now and then; true ends with exit status 130, and what was measured
   // is kept.
   std::function<bool()> interrupted;
-  std::function<absl::StatusOr<ProfiledEngine>(const sim::ModelSpec&,
-                                               const EngineLimits&)>
+  // The text: of the linear_choices.csv to go by; empty: the engine chooses.
+  std::function<absl::StatusOr<ProfiledEngine>(
+      const sim::ModelSpec&, const EngineLimits&, const std::string&)>
       create_engine;
   std::function<absl::Time()> now = &absl::Now;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -31,10 +32,13 @@ class FakeCard final : public sim::BatchRunner {
 
   absl::StatusOr<sim::DecoderTiming> Run(const sim::DecoderBatch& batch,
                                          sim::DecoderOutput*) override {
-    double us = 1000 + 2.0 * static_cast<double>(batch.tokens.size());
+    double us = 1;
+    if (!batch.skip_rest)
+      us += 999 + 2.0 * static_cast<double>(batch.tokens.size());
     for (const sim::DecoderSequence& s : batch.sequences) {
       if (!batch.skip_attention) us += 0.01 * s.cached_tokens * s.num_tokens;
     }
+    if (batch.layers > 0) us *= batch.layers / 32.0;
     *now_ += absl::Microseconds(us);
     return sim::DecoderTiming{SimDuration::Micros(us), SimDuration::Micros(25)};
   }
@@ -58,10 +62,12 @@ class ProfileKernelsTest : public ::testing::Test {
     environment_.out = &out_;
     environment_.err = &err_;
     environment_.now = [this] { return now_; };
-    environment_.create_engine =
-        [this](const sim::ModelSpec& model,
-               const EngineLimits& limits) -> absl::StatusOr<ProfiledEngine> {
+    environment_.create_engine = [this](const sim::ModelSpec& model,
+                                        const EngineLimits& limits,
+                                        const std::string& linear_choices)
+        -> absl::StatusOr<ProfiledEngine> {
       limits_ = limits;
+      asked_choices_ = linear_choices;
       ProfiledEngine engine;
       engine.runner = std::make_unique<FakeCard>(&now_);
       engine.gpu = "Fake H200";
@@ -87,6 +93,7 @@ class ProfileKernelsTest : public ::testing::Test {
   std::ostringstream err_;
   absl::Time now_ = absl::FromUnixSeconds(1'000'000'000);
   EngineLimits limits_;
+  std::string asked_choices_;
   ProfileKernelsEnvironment environment_;
 };
 
@@ -115,25 +122,41 @@ TEST_F(ProfileKernelsTest, WritesTablesThatPredictTheCard) {
   EXPECT_THAT(ReadTextFile(profile + "/check.csv"),
               IsOkAndHolds(HasSubstr("batch,measured_us")));
   EXPECT_FALSE(std::filesystem::exists(profile + ".journal"));
+  EXPECT_FALSE(std::filesystem::exists(profile + ".linear_choices"));
+  EXPECT_EQ(asked_choices_, "");
 }
 
 TEST_F(ProfileKernelsTest, AnInterruptionKeepsWhatWasMeasured) {
   const std::string profile = folder_ + "/profile";
   int asked = 0;
-  environment_.interrupted = [&] { return ++asked > 50; };
+  environment_.interrupted = [&] { return ++asked > 300; };
   EXPECT_EQ(Run({"--out=" + profile}), 130);
   EXPECT_THAT(err_.str(), HasSubstr("the same command goes on"));
   EXPECT_FALSE(std::filesystem::exists(profile));
   environment_.interrupted = nullptr;
   EXPECT_EQ(Run({"--out=" + profile}), 0) << err_.str();
   EXPECT_THAT(out_.str(), HasSubstr("going on after"));
+  // By what measured the first part.
+  EXPECT_EQ(asked_choices_, "what the engine chose");
   EXPECT_TRUE(std::filesystem::exists(profile + "/attention.csv"));
+}
+
+TEST_F(ProfileKernelsTest, GoesByTheLinearChoicesOfAnother) {
+  const std::string choices = folder_ + "/linear_choices.csv";
+  EXPECT_EQ(
+      Run({"--out=" + folder_ + "/profile", "--linear_choices=" + choices}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("No such file"));
+  std::ofstream(choices) << "another's";
+  EXPECT_EQ(
+      Run({"--out=" + folder_ + "/profile", "--linear_choices=" + choices}), 0)
+      << err_.str();
+  EXPECT_EQ(asked_choices_, "another's");
 }
 
 TEST_F(ProfileKernelsTest, WithoutACard) {
   environment_.create_engine =
-      [](const sim::ModelSpec&,
-         const EngineLimits&) -> absl::StatusOr<ProfiledEngine> {
+      [](const sim::ModelSpec&, const EngineLimits&,
+         const std::string&) -> absl::StatusOr<ProfiledEngine> {
     return absl::FailedPreconditionError("there is no CUDA device");
   };
   const std::string profile = folder_ + "/profile";

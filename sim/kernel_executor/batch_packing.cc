@@ -21,6 +21,10 @@ absl::Status ValidateBatch(const DecoderBatch& batch,
     return refuse("the batch has ", rows, " sequences; the decoder takes 1 to ",
                   options.max_num_seqs);
   }
+  if (batch.layers < 0 || batch.layers > options.shape.num_layers) {
+    return refuse("the batch asks for ", batch.layers, " layers of ",
+                  options.shape.num_layers);
+  }
   int64_t tokens = 0;
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     const DecoderSequence& sequence = batch.sequences[i];

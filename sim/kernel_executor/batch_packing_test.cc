@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 DecoderOptions Options() {
   DecoderOptions options;
   options.shape.vocab_size = 100;
+  options.shape.num_layers = 2;
   options.block_size = 4;
   options.num_blocks = 10;
   options.max_num_seqs = 3;
@@ -36,11 +37,13 @@ struct Batch {
   std::vector<int32_t> tokens = {11, 12, 13, 14, 15, 99};
   std::vector<DecoderSequence> sequences = {{5, 3, false, chunk_blocks},
                                             {1, 4, true, decode_blocks}};
+  int32_t layers = 0;
 
   DecoderBatch get() const {
     DecoderBatch batch;
     batch.sequences = sequences;
     batch.tokens = tokens;
+    batch.layers = layers;
     return batch;
   }
 };
@@ -92,6 +95,8 @@ TEST(ValidateBatchTest, NamesWhatDoesNot) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)));
   };
   expect([](Batch& b) { b.sequences.clear(); }, "0 sequences");
+  expect([](Batch& b) { b.layers = 3; }, "3 layers of 2");
+  expect([](Batch& b) { b.layers = -1; }, "-1 layers of 2");
   expect([](Batch& b) { b.sequences.resize(4); }, "4 sequences");
   expect([](Batch& b) { b.sequences[1].num_tokens = 0; }, "sequence 1 has 0");
   expect([](Batch& b) { b.sequences[0].cached_tokens = -1; },

@@ -32,10 +32,14 @@ struct DecoderBatch {
   // The tokens of all sequences, one sequence after the other; each in
   // [0, vocab_size).
   absl::Span<const int32_t> tokens;
-  // For profiling: leave attention out (what it would write is then whatever
-  // its buffer holds), or launch kernel by kernel what a graph could replay.
+  // For profiling: leave attention out, or all but attention (what either would
+  // write is then whatever its buffer holds, and nothing is sampled without the
+  // rest), or launch kernel by kernel what a graph could replay.
   bool skip_attention = false;
+  bool skip_rest = false;
   bool skip_graph = false;
+  // Or compute the first so many layers only, and the LM head; 0: all.
+  int32_t layers = 0;
 };
 
 struct DecoderTiming {

@@ -404,6 +404,8 @@ class DecoderImpl final : public Decoder {
     // One token a row.
     bool uniform = false;
     bool skip_attention = false;
+    bool skip_rest = false;
+    size_t layers = 0;
   };
   // Batch size and whether attention is left out.
   using GraphKey = std::pair<int64_t, bool>;
@@ -435,6 +437,7 @@ class DecoderImpl final : public Decoder {
   absl::StatusOr<LinearResult> EnqueueLinear(const Extent& extent,
                                              Linear linear, size_t layer);
   absl::Status EnqueueAttention(const Extent& extent, size_t layer);
+  absl::Status EnqueueAttentionAlone(const Extent& extent);
   absl::Status EnqueueHead(const Extent& extent, const int32_t* samples,
                            const LinearResult& delta);
   absl::Status Wait();
@@ -740,6 +743,7 @@ absl::StatusOr<cudaGraphExec_t> DecoderImpl::GraphFor(int64_t rows,
     extent.rows = extent.tokens = extent.samples = rows;
     extent.uniform = true;
     extent.skip_attention = skip_attention;
+    extent.layers = weights_.layers.size();
     ASSIGN_OR_RETURN(CudaGraphExec exec, Capture(extent));
     RETURN_IF_ERROR(CudaStatus(cudaGraphUpload(exec.get(), stream_.get()),
                                "cudaGraphUpload"));
@@ -801,6 +805,7 @@ absl::Status DecoderImpl::Enqueue(const Extent& extent) {
   RETURN_IF_ERROR(CudaStatus(
       LaunchUnpack(packed, options_.block_size, unpacked, stream_.get()),
       "unpack kernel"));
+  if (extent.skip_rest) return EnqueueAttentionAlone(extent);
   RETURN_IF_ERROR(CudaStatus(
       LaunchEmbedNorm(packed.token_ids, extent.tokens, weights_.embedding,
                       weights_.layers[0].attention_norm,
@@ -809,11 +814,19 @@ absl::Status DecoderImpl::Enqueue(const Extent& extent) {
                       buffers_.residual, buffers_.normed, stream_.get()),
       "embedding kernel"));
   LinearResult delta;
-  for (size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+  for (size_t layer = 0; layer < extent.layers; ++layer) {
     RETURN_IF_ERROR(EnqueueLayer(extent, layer, unpacked, delta));
   }
   if (extent.samples == 0) return absl::OkStatus();
   return EnqueueHead(extent, buffers_.packed + at.samples, delta);
+}
+
+absl::Status DecoderImpl::EnqueueAttentionAlone(const Extent& extent) {
+  if (extent.uniform) RETURN_IF_ERROR(planned_.LetWait(stream_.get()));
+  for (size_t layer = 0; layer < extent.layers; ++layer) {
+    RETURN_IF_ERROR(EnqueueAttention(extent, layer));
+  }
+  return absl::OkStatus();
 }
 
 // Of a batch of decodes, beside what comes before the first attention; the
@@ -883,7 +896,7 @@ absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
                                buffers_.activated, stream),
                  "activation kernel"));
   ASSIGN_OR_RETURN(delta, EnqueueLinear(extent, kDown, layer));
-  if (layer + 1 == weights_.layers.size()) return absl::OkStatus();
+  if (layer + 1 == extent.layers) return absl::OkStatus();
   return CudaStatus(LaunchAddNorm(delta, extent.tokens,
                                   weights_.layers[layer + 1].attention_norm,
                                   shape.hidden_size, epsilon, buffers_.residual,
@@ -947,14 +960,17 @@ absl::StatusOr<DecoderTiming> DecoderImpl::Run(const DecoderBatch& batch,
   extent.tokens = static_cast<int64_t>(batch.tokens.size());
   extent.uniform = extent.tokens == extent.rows;
   extent.skip_attention = batch.skip_attention;
+  extent.skip_rest = batch.skip_rest;
+  extent.layers = batch.layers > 0 ? static_cast<size_t>(batch.layers)
+                                   : weights_.layers.size();
   for (const DecoderSequence& sequence : batch.sequences) {
     extent.samples += sequence.sample ? 1 : 0;
   }
-  const int64_t samples = extent.samples;
+  const int64_t samples = batch.skip_rest ? 0 : extent.samples;
   cudaGraphExec_t graph = nullptr;
   if (options_.cuda_graphs && extent.uniform && samples == extent.rows &&
       extent.rows > 0 && extent.rows <= options_.max_num_seqs &&
-      !batch.skip_graph) {
+      !batch.skip_graph && batch.layers == 0) {
     extent.rows = *std::lower_bound(graph_sizes_.begin(), graph_sizes_.end(),
                                     extent.rows);
     extent.tokens = extent.samples = extent.rows;

@@ -87,7 +87,7 @@ struct Outcome {
 // Runs the pieces, and appends the sampled token to sequences that have come to
 // their end.
 absl::StatusOr<Outcome> RunPieces(Decoder& decoder, std::vector<Piece> pieces,
-                                  bool skip_graph = false) {
+                                  bool skip_graph = false, int32_t layers = 0) {
   std::vector<DecoderSequence> sequences;
   std::vector<int32_t> tokens;
   for (const Piece& piece : pieces) {
@@ -102,6 +102,7 @@ absl::StatusOr<Outcome> RunPieces(Decoder& decoder, std::vector<Piece> pieces,
   batch.sequences = sequences;
   batch.tokens = tokens;
   batch.skip_graph = skip_graph;
+  batch.layers = layers;
   Outcome outcome;
   ASSIGN_OR_RETURN(outcome.timing, decoder.Run(batch, &outcome.output));
   ASSIGN_OR_RETURN(outcome.logits, decoder.LastLogits());
@@ -270,6 +271,24 @@ TEST(DecoderTest, LogitsAreTheReferences) {
     compare(outcome, {&c, &b, &a});
     EXPECT_GT(outcome.timing.device, SimDuration::Zero());
     EXPECT_GT(outcome.timing.host, SimDuration::Zero());
+  }
+}
+
+TEST(DecoderTest, TheFirstLayersAloneAreTheReferences) {
+  SKIP_WITHOUT_GPU();
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> decoder,
+                       Decoder::Create(Options()));
+  ASSERT_OK_AND_ASSIGN(ReferenceModel model, ReadModel(*decoder));
+  ASSERT_GT(model.shape.num_layers, 1);
+  model.shape.num_layers = 1;
+  model.layers.resize(1);
+  // A batch of few tokens and one of many take different kernels.
+  for (const int32_t length : {6, 61, 90}) {
+    Sequence s = MakeSequence(Prompt(length, 1), 0);
+    const std::vector<double> expected = ReferenceLogits(model, s.tokens);
+    ASSERT_OK_AND_ASSIGN(const Outcome outcome,
+                         RunPieces(*decoder, {{&s, length}}, false, 1));
+    EXPECT_LT(RelativeError(outcome.logits, expected), kBf16Error) << length;
   }
 }
 

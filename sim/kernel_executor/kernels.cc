@@ -10,6 +10,7 @@
 #include "sim/kernel_executor/decoder.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/runner_registry.h"
+#include "sim/kernel_executor/warm_up.h"
 
 namespace interleave::sim {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 absl::StatusOr<std::unique_ptr<BatchRunner>> Make(
     const DecoderOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, Decoder::Create(options));
+  RETURN_IF_ERROR(WarmUp(options, *decoder));
   return decoder;
 }
 

@@ -7,6 +7,25 @@
 #include "absl/strings/str_cat.h"
 
 namespace interleave::sim {
+namespace {
+
+void AppendDecodes(const MeasuredBatch& batch, std::string* key) {
+  const std::vector<int32_t>& kv = batch.decode_kv;
+  if (kv.empty()) {
+    *key += "-";
+  } else if (batch.typical_mean > 0) {
+    absl::StrAppend(key, kv.size(), "~", batch.typical_mean);
+  } else {
+    for (size_t i = 0; i < kv.size();) {
+      size_t end = i;
+      while (end < kv.size() && kv[end] == kv[i]) ++end;
+      absl::StrAppend(key, i == 0 ? "" : "+", end - i, "x", kv[i]);
+      i = end;
+    }
+  }
+}
+
+}  // namespace
 
 int64_t MeasuredBatch::num_tokens() const {
   int64_t tokens = static_cast<int64_t>(decode_kv.size());
@@ -53,17 +72,20 @@ std::string KeyOf(const MeasuredBatch& batch) {
   }
   if (key.empty()) key += "-";
   key += "|";
-  if (batch.decode_kv.empty()) key += "-";
-  for (size_t i = 0; i < batch.decode_kv.size();) {
-    size_t end = i;
-    while (end < batch.decode_kv.size() &&
-           batch.decode_kv[end] == batch.decode_kv[i]) {
-      ++end;
-    }
-    absl::StrAppend(&key, i == 0 ? "" : "+", end - i, "x", batch.decode_kv[i]);
-    i = end;
+  AppendDecodes(batch, &key);
+  switch (batch.part) {
+    case BatchPart::kAll:
+      key += "|all";
+      break;
+    case BatchPart::kWithoutAttention:
+      key += "|linear";
+      break;
+    case BatchPart::kAttention:
+      key += "|attention";
+      break;
   }
-  return key + (batch.skip_attention ? "|linear" : "|all");
+  if (batch.layers > 0) absl::StrAppend(&key, " of ", batch.layers);
+  return key;
 }
 
 }  // namespace interleave::sim

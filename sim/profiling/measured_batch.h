@@ -11,12 +11,19 @@
 
 namespace interleave::sim {
 
+// What of an iteration is computed.
+enum class BatchPart { kAll, kWithoutAttention, kAttention };
+
 struct MeasuredBatch {
   std::vector<PrefillChunk> chunks;
   // Cached tokens of each sequence that decodes.
   std::vector<int32_t> decode_kv;
-  // Everything but attention.
-  bool skip_attention = false;
+  // Above 0: decode_kv are one draw of TypicalLengths with this mean, and other
+  // draws are the same batch.
+  double typical_mean = 0;
+  BatchPart part = BatchPart::kAll;
+  // The first so many layers alone, and what is outside of layers; 0: all.
+  int32_t layers = 0;
 
   int64_t num_tokens() const;
   int64_t num_sequences() const;
@@ -31,7 +38,9 @@ MeasuredBatch Decodes(int32_t count, int32_t kv);
 MeasuredBatch Mixed(PrefillChunk chunk, int32_t count, int32_t kv);
 
 // A name without commas, equal for equal batches: "512@1024+16@0|64x2048|all",
-// and "|linear" without attention; "-" for no chunk and for no decode.
+// and "|linear" without attention, "|attention" without the rest; "64~2048" for
+// typical lengths, "-" for no chunk and for no decode; a few layers are named
+// at the end: "|all of 2".
 std::string KeyOf(const MeasuredBatch& batch);
 
 }  // namespace interleave::sim

@@ -10,9 +10,15 @@ TEST(MeasuredBatchTest, KeyNamesEverything) {
   EXPECT_EQ(KeyOf(batch), "512@1024|3x2048|all");
   batch.chunks.push_back({16, 0});
   batch.decode_kv.push_back(7);
-  batch.skip_attention = true;
+  batch.part = BatchPart::kWithoutAttention;
   EXPECT_EQ(KeyOf(batch), "512@1024+16@0|3x2048+1x7|linear");
-  EXPECT_EQ(KeyOf(Decodes(2, 5)), "-|2x5|all");
+  batch.layers = 2;
+  EXPECT_EQ(KeyOf(batch), "512@1024+16@0|3x2048+1x7|linear of 2");
+  batch = Decodes(2, 5);
+  EXPECT_EQ(KeyOf(batch), "-|2x5|all");
+  batch.typical_mean = 5.5;
+  batch.part = BatchPart::kAttention;
+  EXPECT_EQ(KeyOf(batch), "-|2~5.5|attention");
   EXPECT_EQ(KeyOf(Mixed({4, 0}, 0, 0)), "4@0|-|all");
 }
 

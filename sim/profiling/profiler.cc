@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,7 +16,8 @@
 #include "base/status_macros.h"
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/grid.h"
-#include "sim/profiling/paced_timer.h"
+#include "sim/cost/throttle.h"
+#include "sim/profiling/card_timer.h"
 #include "sim/profiling/random_batches.h"
 #include "sim/profiling/throttle_fit.h"
 
@@ -24,28 +26,37 @@ namespace {
 
 // Batches that are measured in turns; their visits end up some 100 ms apart.
 constexpr size_t kTogether = 64;
-constexpr int kVisits = 4;
-constexpr int kVisitsOfLarge = 2;
-// Own batches between the measured ones: decodes, and a prompt.
+constexpr int kVisits = 5;
+// Layers of a batch that would throttle the card: few, so that they are over
+// before it is. Of linear layers so many, or two of a batch of more tokens; of
+// attention, what takes some 3 ms.
+constexpr int32_t kFewLayers = 4;
+constexpr int64_t kFewLayersTokens = 2048;
+constexpr int32_t kMostAttentionLayers = 16;
+constexpr double kAttentionUs = 3000;
+// Batches during which the card recovers.
 constexpr int32_t kOwnDecodes = 32;
 constexpr int32_t kOwnDecodeKv = 1024;
-constexpr int32_t kOwnPrompt = 1024;
-// Rows of prompts and of decodes that show how the card is throttled: so many
-// of each size of prompts, of up to so many tokens, and up to so many decodes.
-constexpr int32_t kThrottlePrompts[] = {256, 512, kOwnPrompt};
-constexpr int kThrottleRounds = 10;
+// Rows of prompts and of decodes that show how the card is throttled: of so
+// many tokens in all, and up to so many decodes. First some, then more sizes.
+constexpr int32_t kFirstPrompts[] = {256, 512, 1024};
+constexpr int32_t kPrompts[] = {256,  384,  512,  768, 1024,
+                                1536, 2048, 4096, 8192};
+constexpr int32_t kRowDecodes[] = {8, 32, 128, 256};
+constexpr int kFirstRounds = 8;
+constexpr int kMostRounds = 24;
 constexpr int64_t kLongestRow = 8192;
 constexpr int64_t kRecovery = 40;
-constexpr char kThrottledKey[] = " throttled";
 // Rounds after which values that follow from each other have settled.
-constexpr int kRounds = 6;
+constexpr int kSettled = 6;
 // Up to which share of the budget each stage may refine.
-constexpr double kLinearShare = 0.3;
-constexpr double kDecodeShare = 0.38;
-constexpr double kPrefillShare = 0.44;
-constexpr double kMixedShare = 0.92;
+constexpr double kLinearShare = 0.2;
+constexpr double kDecodeShare = 0.3;
+constexpr double kPrefillShare = 0.38;
+constexpr double kMixedShare = 0.8;
+constexpr double kThrottleShare = 0.95;
 // The share that the first grid of mixed batches may take.
-constexpr double kMixedGridShare = 0.45;
+constexpr double kMixedGridShare = 0.4;
 // Tokens by which the linear layers' curve steps; see MeasureLinear.
 constexpr double kTokenStep = 8;
 constexpr double kTile = 128;
@@ -89,32 +100,44 @@ int32_t Whole(double x) { return static_cast<int32_t>(std::lround(x)); }
 MeasuredBatch DecodesAt(absl::Span<const double> at) {
   MeasuredBatch batch;
   batch.decode_kv = TypicalLengths(Whole(at[0]), at[1]);
+  batch.typical_mean = at[1];
   return batch;
 }
 MeasuredBatch PrefillAt(absl::Span<const double> at) {
   return Mixed({Whole(at[0]), Whole(at[1])}, 0, 0);
 }
+// Roughly what a layer's attention takes on a card of the day: only to measure
+// as many as take long enough, and not longer.
+double RoughAttentionUs(const MeasuredBatch& batch) {
+  constexpr double kLaunchUs = 8;
+  constexpr double kUsPerPair = 4e-5;
+  constexpr double kUsPerKv = 1e-3;
+  const BatchShape shape = batch.shape();
+  double us =
+      kLaunchUs + kUsPerKv * static_cast<double>(shape.decode.kv_tokens);
+  for (const PrefillChunk& chunk : batch.chunks) {
+    us += kUsPerPair * QueryKeyPairs(chunk.query_tokens, chunk.context_tokens);
+  }
+  return us;
+}
+
 MeasuredBatch MixedAt(absl::Span<const double> at) {
   MeasuredBatch batch = DecodesAt(at.subspan(2));
   batch.chunks = {{Whole(at[0]), Whole(at[1])}};
   return batch;
 }
 
-// What measuring a batch takes, as a multiple of the batch: visits, and what
-// Pace adds to each.
-double CostOf(const MeasuredBatch& batch, double compute_share) {
-  if (IsLarge(batch)) return kVisitsOfLarge;
-  return kVisits / (1 - compute_share);
+void Append(std::vector<MeasuredBatch> more,
+            std::vector<MeasuredBatch>* batches) {
+  for (MeasuredBatch& batch : more) batches->push_back(std::move(batch));
 }
 
-PacedTimer::Options PacingOf(const ProfilerOptions& options) {
-  PacedTimer::Options pacing;
-  pacing.prompt_tokens = std::min(kOwnPrompt, options.max_chunk);
-  pacing.decodes = std::min(kOwnDecodes, options.max_sequences);
-  pacing.decode_kv = std::min(kOwnDecodeKv, options.max_kv);
-  pacing.compute_share = options.compute_share;
-  pacing.seed = options.seed;
-  return pacing;
+// Fisher and Yates.
+void Shuffle(Rng& rng, std::vector<size_t>& order) {
+  for (size_t i = order.size(); i > 1; --i) {
+    const int64_t other = rng.UniformInt(0, static_cast<int64_t>(i) - 1);
+    std::swap(order[i - 1], order[static_cast<size_t>(other)]);
+  }
 }
 
 // On the line between neighbours.
@@ -132,12 +155,15 @@ double Interpolate(const std::map<double, double>& points, double x) {
 
 Profiler::Profiler(ProfilerOptions options, BatchTimer* timer, Journal* journal)
     : options_(std::move(options)),
-      timer_(PacingOf(options_), timer,
+      timer_(Decodes(std::min(kOwnDecodes, options_.max_sequences),
+                     std::min(kOwnDecodeKv, options_.max_kv)),
+             timer,
              [this] {
                return !options_.progress ||
                       options_.progress(std::min(1.0, UsedShare()));
              }),
       journal_(journal),
+      order_rng_(Rng(options_.seed).Fork("order")),
       begin_(options_.now()),
       stage_begin_(begin_) {}
 
@@ -161,74 +187,31 @@ std::function<bool(int64_t)> Profiler::AffordableUntil(double share) {
   };
 }
 
-bool Profiler::TellsSlowdown(const MeasuredBatch& batch) const {
-  return data_.throttle.time_constant_us > 0 && batch.skip_attention &&
-         batch.chunks.size() == 1 && batch.decode_kv.empty() &&
-         static_cast<double>(batch.num_tokens()) > options_.memory_tokens;
-}
-
-// Adds what it takes on a recovered card, and on a throttled one.
-absl::Status Profiler::MeasureSlowdown(const MeasuredBatch& batch) {
-  std::vector<std::pair<double, double>> throttled;  // state, microseconds
-  std::vector<std::pair<double, double>> recovered;
-  std::vector<double> host_us;
-  for (int visit = 0; visit < 2 * kVisitsOfLarge; ++visit) {
-    const bool hot = visit < kVisitsOfLarge;
-    RETURN_IF_ERROR(hot ? timer_.Heat() : timer_.Recover());
-    const double state = timer_.state();
-    ASSIGN_OR_RETURN(const BatchTime time, timer_.Time(batch));
-    (hot ? throttled : recovered).push_back({state, time.device.micros()});
-    host_us.push_back(time.host.micros());
-  }
-  // Each follows from the other.
-  double us = recovered[0].second;
-  double slowdown = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    const auto mean = [&](double state) {
-      return timer_.throttle().MeanState(batch.num_tokens(), us, state);
-    };
-    double sum = 0;
-    for (const auto& [state, took] : throttled) {
-      sum += (took / us - 1) / mean(state) / kVisitsOfLarge;
-    }
-    slowdown = std::max(0.0, sum);
-    sum = 0;
-    for (const auto& [state, took] : recovered) {
-      sum += took / (1 + slowdown * mean(state)) / kVisitsOfLarge;
-    }
-    us = sum;
-  }
-  const SimDuration host = SimDuration::Micros(Median(std::move(host_us)));
-  RETURN_IF_ERROR(
-      journal_->Add(absl::StrCat(KeyOf(batch), kThrottledKey),
-                    {SimDuration::Micros(us * (1 + slowdown)), host}));
-  return journal_->Add(KeyOf(batch), {SimDuration::Micros(us), host});
-}
-
-double Profiler::SlowdownOf(const MeasuredBatch& batch, double us) const {
-  const int64_t tokens = batch.shape().tokens_beside_prefill();
-  const double slowdown = timer_.throttle().Slowdown(tokens);
-  if (tokens == 0 || batch.decode_kv.empty() || batch.skip_attention ||
-      !shares_.has_value()) {
-    return slowdown;
-  }
-  const double linear =
-      std::min(us, Interpolate(data_.iteration, static_cast<double>(tokens)));
-  const double attention = Blend(timer_.throttle().Slowdown(0), slowdown,
-                                 shares_->OfChunks(batch.shape()));
-  return Blend(attention, slowdown, linear / us);
+bool Profiler::Throttles(const MeasuredBatch& batch) const {
+  return options_.num_layers > kFewLayers &&
+         static_cast<double>(batch.shape().tokens_beside_prefill()) >
+             options_.memory_tokens;
 }
 
 double Profiler::RecoveredUs(const MeasuredBatch& batch, double us,
                              double state) const {
   const int64_t tokens = batch.shape().tokens_beside_prefill();
+  const Throttle& throttle = timer_.throttle();
   double recovered = us;
-  for (int round = 0; round < kRounds; ++round) {
-    recovered =
-        us / (1 + SlowdownOf(batch, recovered) *
-                      timer_.throttle().MeanState(tokens, recovered, state));
+  for (int round = 0; round < kSettled; ++round) {
+    recovered = us / (1 + throttle.Slowdown(tokens) *
+                              throttle.MeanState(tokens, recovered, state));
   }
   return recovered;
+}
+
+// An engine may capture a graph when it first sees a size.
+absl::Status Profiler::Warm(const MeasuredBatch& batch) {
+  if (!batch.chunks.empty()) return absl::OkStatus();
+  const std::string size =
+      absl::StrCat(batch.decode_kv.size(), static_cast<int>(batch.part));
+  if (!warm_.insert(size).second) return absl::OkStatus();
+  return timer_.Time(batch).status();
 }
 
 absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
@@ -237,27 +220,25 @@ absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
     std::vector<double> host_us;
   };
   std::vector<Samples> samples(batches.size());
-  const auto visit = [&](size_t i) -> absl::Status {
-    const MeasuredBatch& batch = batches[i];
-    // An engine may capture a graph when it first sees a size.
-    const std::string size =
-        absl::StrCat(batch.decode_kv.size(), batch.skip_attention);
-    if (batch.chunks.empty() && warm_.insert(size).second) {
-      RETURN_IF_ERROR(timer_.Time(batch).status());
-    }
-    RETURN_IF_ERROR(IsLarge(batch) ? timer_.Heat() : timer_.Pace());
-    const double state = timer_.state();
-    ASSIGN_OR_RETURN(const BatchTime time, timer_.Time(batch));
-    samples[i].device_us.push_back(
-        RecoveredUs(batch, time.device.micros(), state));
-    samples[i].host_us.push_back(time.host.micros());
-    return absl::OkStatus();
-  };
-  for (const bool large : {true, false}) {
-    for (int turn = 0; turn < (large ? kVisitsOfLarge : kVisits); ++turn) {
-      for (size_t i = 0; i < batches.size(); ++i) {
-        if (IsLarge(batches[i]) == large) RETURN_IF_ERROR(visit(i));
+  // Behind another batch each time.
+  std::vector<size_t> order(batches.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (int turn = 0; turn < kVisits; ++turn) {
+    Shuffle(order_rng_, order);
+    for (const size_t i : order) {
+      MeasuredBatch batch = batches[i];
+      if (batch.typical_mean > 0) {
+        batch.decode_kv =
+            TypicalLengths(static_cast<int32_t>(batch.decode_kv.size()),
+                           batch.typical_mean, static_cast<uint64_t>(turn));
       }
+      RETURN_IF_ERROR(Warm(batch));
+      RETURN_IF_ERROR(timer_.Recover());
+      const double state = timer_.state();
+      ASSIGN_OR_RETURN(const BatchTime time, timer_.Time(batch));
+      samples[i].device_us.push_back(
+          RecoveredUs(batch, time.device.micros(), state));
+      samples[i].host_us.push_back(time.host.micros());
     }
   }
   for (size_t i = 0; i < batches.size(); ++i) {
@@ -275,11 +256,7 @@ absl::Status Profiler::MeasureAll(std::vector<MeasuredBatch> batches) {
   for (MeasuredBatch& batch : batches) {
     const std::string key = KeyOf(batch);
     if (journal_->Find(key).has_value() || !seen.insert(key).second) continue;
-    if (TellsSlowdown(batch)) {
-      RETURN_IF_ERROR(MeasureSlowdown(batch));
-    } else {
-      missing.push_back(std::move(batch));
-    }
+    missing.push_back(std::move(batch));
   }
   for (size_t begin = 0; begin < missing.size(); begin += kTogether) {
     RETURN_IF_ERROR(
@@ -294,7 +271,7 @@ absl::StatusOr<BatchTime> Profiler::Time(const MeasuredBatch& batch) {
   const BatchTime time = *journal_->Find(key);
   ++stage_measurements_;
   if (!data_.stages.empty()) ++data_.stages.back().measurements;
-  if (!batch.skip_attention) {
+  if (batch.part == BatchPart::kAll && batch.layers == 0) {
     host_.push_back(
         {static_cast<double>(batch.num_sequences()), time.host.micros()});
   }
@@ -309,25 +286,81 @@ absl::StatusOr<double> Profiler::DeviceUs(const MeasuredBatch& batch) {
 absl::StatusOr<double> Profiler::LinearUs(double tokens) {
   const auto found = data_.iteration.find(tokens);
   if (found != data_.iteration.end()) return found->second;
-  const MeasuredBatch batch = LinearBatch(tokens);
-  ASSIGN_OR_RETURN(const double us, DeviceUs(batch));
-  data_.iteration[tokens] = us;
-  if (const std::optional<BatchTime> throttled =
-          journal_->Find(absl::StrCat(KeyOf(batch), kThrottledKey))) {
-    slowdown_[tokens] = throttled->device.micros() / us - 1;
-  }
-  return us;
+  const std::vector<MeasuredBatch> batches = LinearBatches(tokens);
+  ASSIGN_OR_RETURN(const double us, DeviceUs(batches[0]));
+  if (batches.size() == 1) return data_.iteration[tokens] = us;
+  FewLayers few = {static_cast<double>(batches[0].layers), us, 0};
+  ASSIGN_OR_RETURN(few.one_us, DeviceUs(batches[1]));
+  few_layers_[tokens] = few;
+  return data_.iteration[tokens] = AllLayers(tokens, few);
 }
 
-MeasuredBatch Profiler::LinearBatch(double tokens) const {
+// What is outside of layers is the same for all but for what grows with tokens,
+// so that it is known better than any one batch tells it.
+double Profiler::AllLayers(double tokens, const FewLayers& few) const {
+  const double outside =
+      outside_.has_value()
+          ? outside_->constant_us + tokens * outside_->per_token_us
+          : few.one_us - (few.us - few.one_us) / (few.layers - 1);
+  const double layer =
+      std::max(0.0, few.one_us + few.us - 2 * outside) / (few.layers + 1);
+  return outside + options_.num_layers * layer;
+}
+
+// The median line through all pairs (Theil and Sen).
+void Profiler::FitOutside() {
+  std::vector<std::pair<double, double>> points;
+  for (const auto& [tokens, few] : few_layers_) {
+    points.push_back(
+        {tokens, few.one_us - (few.us - few.one_us) / (few.layers - 1)});
+  }
+  std::vector<double> slopes;
+  for (size_t i = 0; i < points.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      slopes.push_back((points[i].second - points[j].second) /
+                       (points[i].first - points[j].first));
+    }
+  }
+  if (slopes.empty()) return;
+  Outside outside;
+  outside.per_token_us = std::max(0.0, Median(std::move(slopes)));
+  std::vector<double> constants;
+  for (const auto& [tokens, us] : points) {
+    constants.push_back(us - tokens * outside.per_token_us);
+  }
+  outside.constant_us = Median(std::move(constants));
+  outside_ = outside;
+  for (const auto& [tokens, few] : few_layers_) {
+    data_.iteration[tokens] = AllLayers(tokens, few);
+  }
+}
+
+std::vector<MeasuredBatch> Profiler::LinearBatches(double tokens) const {
   MeasuredBatch batch = Mixed({Whole(tokens), 0}, 0, 0);
-  batch.skip_attention = true;
-  return batch;
+  batch.part = BatchPart::kWithoutAttention;
+  if (!Throttles(batch)) return {batch};
+  std::vector<MeasuredBatch> batches = {batch, batch};
+  batches[0].layers = tokens <= kFewLayersTokens ? kFewLayers : 2;
+  batches[1].layers = 1;
+  return batches;
+}
+
+std::vector<MeasuredBatch> Profiler::AttentionBatches(
+    MeasuredBatch batch) const {
+  if (!Throttles(batch)) return {std::move(batch)};
+  batch.part = BatchPart::kAttention;
+  std::vector<MeasuredBatch> batches = {batch, batch};
+  batches[0].layers =
+      std::min(options_.num_layers,
+               std::clamp(Whole(kAttentionUs / RoughAttentionUs(batch)), 2,
+                          kMostAttentionLayers));
+  batches[1].layers = 1;
+  return batches;
 }
 
 MeasuredBatch Profiler::DecodeLinearBatch(double sequences) const {
   MeasuredBatch batch = Decodes(GraphSize(sequences), kShortKv);
-  batch.skip_attention = true;
+  batch.part = BatchPart::kWithoutAttention;
   return batch;
 }
 
@@ -351,45 +384,91 @@ absl::StatusOr<double> Profiler::LmHeadUs(double sequences) const {
   return Interpolate(data_.lm_head, sequences);
 }
 
-absl::StatusOr<BatchTime> Profiler::RunNth(int64_t n,
+absl::StatusOr<BatchTime> Profiler::RunNth(const char* series, int64_t n,
                                            const MeasuredBatch& batch) {
-  const std::string key = absl::StrCat("throttle ", n, " ", KeyOf(batch));
+  const std::string key = absl::StrCat(series, " ", n, " ", KeyOf(batch));
   if (std::optional<BatchTime> known = journal_->Find(key)) return *known;
   ASSIGN_OR_RETURN(const BatchTime time, timer_.Time(batch));
   RETURN_IF_ERROR(journal_->Add(key, time));
   return time;
 }
 
-absl::Status Profiler::MeasureThrottle() {
-  StartStage("throttling");
-  // An engine that takes no more at once is hardly throttled.
-  if (options_.max_chunk < kOwnPrompt) return absl::OkStatus();
-  const MeasuredBatch decodes = timer_.decodes();
-  std::vector<ThrottleSample> series;
+absl::StatusOr<std::vector<ThrottleSample>> Profiler::MeasureRows(
+    const char* series, absl::Span<const RowBatch> prompts,
+    absl::Span<const RowBatch> decodes, int rounds) {
+  std::vector<ThrottleSample> samples;
   int64_t n = 0;
-  const auto run = [&](const MeasuredBatch& batch, int64_t times) {
+  const auto run = [&](const RowBatch& row, int64_t times) {
     for (; times > 0; --times) {
-      ASSIGN_OR_RETURN(const BatchTime time, RunNth(n++, batch));
-      series.push_back({batch.num_tokens(), time.device.micros()});
+      ASSIGN_OR_RETURN(const BatchTime time, RunNth(series, n++, row.batch));
+      samples.push_back({row.batch.shape().tokens_beside_prefill(),
+                         time.device.micros(), row.recovered_us});
     }
     return absl::OkStatus();
   };
   // What a first launch takes is nobody's time.
-  for (const int32_t tokens : kThrottlePrompts) {
-    RETURN_IF_ERROR(run(Mixed({tokens, 0}, 0, 0), 2));
-  }
-  RETURN_IF_ERROR(run(decodes, 2 * kRecovery));
-  series.clear();
-  Rng rng = Rng(options_.seed).Fork("throttle");
-  for (int round = 0; round < kThrottleRounds; ++round) {
-    for (const int32_t tokens : kThrottlePrompts) {
-      RETURN_IF_ERROR(run(Mixed({tokens, 0}, 0, 0),
-                          rng.UniformInt(1, kLongestRow / tokens)));
-      RETURN_IF_ERROR(run(decodes, rng.UniformInt(2, kRecovery)));
+  for (const RowBatch& prompt : prompts) RETURN_IF_ERROR(run(prompt, 2));
+  for (const RowBatch& row : decodes) RETURN_IF_ERROR(run(row, 2));
+  RETURN_IF_ERROR(run(decodes[0], 2 * kRecovery));
+  samples.clear();
+  Rng rng = Rng(options_.seed).Fork(series);
+  const auto last = static_cast<int64_t>(decodes.size()) - 1;
+  for (int round = 0;
+       round < rounds && (round < 2 || UsedShare() < kThrottleShare); ++round) {
+    for (const RowBatch& prompt : prompts) {
+      const int64_t longest =
+          std::max<int64_t>(1, kLongestRow / prompt.batch.num_tokens());
+      RETURN_IF_ERROR(run(prompt, rng.UniformInt(1, longest)));
+      const auto kind = static_cast<size_t>(rng.UniformInt(0, last));
+      RETURN_IF_ERROR(run(decodes[kind], rng.UniformInt(2, kRecovery)));
     }
   }
   data_.stages.back().measurements = n;
-  data_.throttle = FitThrottle(series, options_.memory_tokens);
+  return samples;
+}
+
+// How fast the card is throttled, so that all else can be measured as on one
+// that has recovered.
+absl::Status Profiler::MeasureThrottle() {
+  StartStage("throttling");
+  std::vector<RowBatch> prompts;
+  for (const int32_t tokens : kFirstPrompts) {
+    // An engine that takes no more at once is hardly throttled.
+    if (tokens > options_.max_chunk) return absl::OkStatus();
+    prompts.push_back({Mixed({tokens, 0}, 0, 0), 0});
+  }
+  ASSIGN_OR_RETURN(
+      const std::vector<ThrottleSample> samples,
+      MeasureRows("throttle", prompts, {{timer_.decodes(), 0}}, kFirstRounds));
+  data_.throttle = FitThrottle(samples, options_.memory_tokens);
+  timer_.set_throttle(data_.throttle);
+  return absl::OkStatus();
+}
+
+// How much slower a throttled card is, by tokens, now that the tables tell what
+// a recovered one takes.
+absl::Status Profiler::MeasureSlowdown() {
+  if (data_.throttle.time_constant_us <= 0) return absl::OkStatus();
+  StartStage("slowdown");
+  std::vector<RowBatch> prompts;
+  for (const int32_t tokens : kPrompts) {
+    if (tokens > options_.max_chunk) break;
+    const double at[] = {static_cast<double>(tokens), 0};
+    ASSIGN_OR_RETURN(const GridSample sample, SamplePrefill(at));
+    prompts.push_back({PrefillAt(at), sample.scale * options_.num_layers});
+  }
+  std::vector<RowBatch> decodes;
+  for (const int32_t count : kRowDecodes) {
+    if (count > options_.max_sequences) break;
+    const double at[] = {static_cast<double>(count),
+                         std::min<double>(kOwnDecodeKv, options_.max_kv)};
+    RowBatch row = {DecodesAt(at), 0};
+    ASSIGN_OR_RETURN(row.recovered_us, DeviceUs(row.batch));
+    decodes.push_back(std::move(row));
+  }
+  ASSIGN_OR_RETURN(const std::vector<ThrottleSample> samples,
+                   MeasureRows("slowdown", prompts, decodes, kMostRounds));
+  data_.throttle = FitKnownThrottle(samples, options_.memory_tokens);
   timer_.set_throttle(data_.throttle);
   return absl::OkStatus();
 }
@@ -414,15 +493,7 @@ absl::Status Profiler::MeasureLinear() {
   const GridFunction function = LinearFunction();
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &grid));
   RETURN_IF_ERROR(Refine(function, {kTokenStep}, kLinearShare, &grid));
-  if (slowdown_.empty()) return absl::OkStatus();
-  Curve& curve = data_.throttle.by_tokens;
-  curve.x = {options_.memory_tokens};
-  curve.y = {data_.throttle.memory_slowdown};
-  for (const auto& [tokens, slowdown] : slowdown_) {
-    curve.x.push_back(tokens);
-    curve.y.push_back(slowdown);
-  }
-  timer_.set_throttle(data_.throttle);
+  FitOutside();
   return absl::OkStatus();
 }
 
@@ -435,15 +506,14 @@ GridFunction Profiler::LinearFunction() {
   };
   function.prepare = [this](absl::Span<const std::vector<double>> places) {
     std::vector<MeasuredBatch> batches;
-    for (const auto& at : places) batches.push_back(LinearBatch(at[0]));
+    for (const auto& at : places) Append(LinearBatches(at[0]), &batches);
     return MeasureAll(std::move(batches));
   };
   return function;
 }
 
-// In batches of two tokens a sequence, where everything else takes the least,
-// against two sequences that share as many tokens: a batch of one is measured
-// in another way (TellsSlowdown), and the difference of two ways is no LM head.
+// In batches of two tokens a sequence and of one layer, where everything else
+// takes the least, against two sequences that share as many tokens.
 absl::Status Profiler::MeasureLmHead() {
   StartStage("LM head");
   data_.lm_head = {{1, 0}, {2, 0}};
@@ -457,7 +527,8 @@ absl::Status Profiler::MeasureLmHead() {
   for (const double count : Geometric(4, 2, options_.max_sequences)) {
     const int32_t n = Whole(count);
     Pair& pair = pairs[count];
-    pair.many.skip_attention = pair.two.skip_attention = true;
+    pair.many.part = pair.two.part = BatchPart::kWithoutAttention;
+    if (options_.num_layers > 1) pair.many.layers = pair.two.layers = 1;
     pair.many.chunks.assign(static_cast<size_t>(n), {2, 0});
     pair.two.chunks = {{2 * n - 2, 0}, {2, 0}};
     all.push_back(pair.many);
@@ -489,10 +560,18 @@ absl::Status Profiler::MeasureDecodeLinear() {
 }
 
 absl::StatusOr<GridSample> Profiler::Attention(const MeasuredBatch& batch,
-                                               double linear_us) {
-  ASSIGN_OR_RETURN(const double us, DeviceUs(batch));
-  const double layers = options_.num_layers;
-  return GridSample{std::max(0.0, us - linear_us) / layers, us / layers};
+                                               double rest_us) {
+  const std::vector<MeasuredBatch> batches = AttentionBatches(batch);
+  ASSIGN_OR_RETURN(const double us, DeviceUs(batches[0]));
+  double attention = us - rest_us;
+  double layers = options_.num_layers;
+  if (batches.size() > 1) {
+    ASSIGN_OR_RETURN(const double one_us, DeviceUs(batches[1]));
+    attention = us - one_us;
+    layers = batches[0].layers - 1;
+  }
+  attention = std::max(0.0, attention) / layers;
+  return GridSample{attention, attention + rest_us / options_.num_layers};
 }
 
 absl::StatusOr<GridSample> Profiler::SampleDecode(absl::Span<const double> at) {
@@ -536,8 +615,8 @@ GridFunction Profiler::PrefillFunction() {
   function.prepare = [this](absl::Span<const std::vector<double>> places) {
     std::vector<MeasuredBatch> batches;
     for (const auto& at : places) {
-      batches.push_back(LinearBatch(at[0]));
-      batches.push_back(PrefillAt(at));
+      Append(LinearBatches(at[0]), &batches);
+      Append(AttentionBatches(PrefillAt(at)), &batches);
     }
     return MeasureAll(std::move(batches));
   };
@@ -552,8 +631,8 @@ GridFunction Profiler::MixedFunction() {
   function.prepare = [this](absl::Span<const std::vector<double>> places) {
     std::vector<MeasuredBatch> batches;
     for (const auto& at : places) {
-      batches.push_back(LinearBatch(at[0] + at[2]));
-      batches.push_back(MixedAt(at));
+      Append(LinearBatches(at[0] + at[2]), &batches);
+      Append(AttentionBatches(MixedAt(at)), &batches);
     }
     return MeasureAll(std::move(batches));
   };
@@ -601,10 +680,19 @@ double Profiler::EstimateMixedSeconds(
   double seconds = 0;
   bool outside = false;
   for (const std::vector<double>& at : ShuffledPlaces(axes, 1)) {
-    double us = Interpolate(data_.iteration, at[0] + at[2]);
-    us += options_.num_layers * (prefill.At({at[0], at[1]}, &outside) +
-                                 decode.At({at[2], at[3]}, &outside));
-    seconds += 1e-6 * us * CostOf(MixedAt(at), options_.compute_share);
+    const double attention = prefill.At({at[0], at[1]}, &outside) +
+                             decode.At({at[2], at[3]}, &outside);
+    const std::vector<MeasuredBatch> batches = AttentionBatches(MixedAt(at));
+    double us = 0;
+    if (batches.size() == 1) {
+      us = Interpolate(data_.iteration, at[0] + at[2]) +
+           options_.num_layers * attention;
+    }
+    // The card recovers behind each.
+    for (const MeasuredBatch& batch : batches) {
+      us += batch.layers * attention / CardTimer::kRecovered;
+    }
+    seconds += 1e-6 * us * kVisits;
   }
   return seconds;
 }
@@ -726,8 +814,8 @@ absl::StatusOr<ProfileData> Profiler::Measure() {
   RETURN_IF_ERROR(MeasureDecode());
   RETURN_IF_ERROR(MeasureSkew());
   RETURN_IF_ERROR(MeasurePrefill());
-  shares_.emplace(data_.prefill.ToGrid(), data_.decode.ToGrid());
   RETURN_IF_ERROR(MeasureMixed());
+  RETURN_IF_ERROR(MeasureSlowdown());
   FitHost();
   return data_;
 }
@@ -743,17 +831,23 @@ absl::StatusOr<std::vector<CheckRow>> Profiler::Check(CostModel& model,
   limits.max_kv = options_.max_kv;
   std::vector<MeasuredBatch> batches;
   for (int i = 0; i < count; ++i) batches.push_back(RandomBatch(rng, limits));
-  RETURN_IF_ERROR(MeasureAll(batches));
+  for (const MeasuredBatch& batch : batches) RETURN_IF_ERROR(Warm(batch));
+  RETURN_IF_ERROR(timer_.Recover());
   std::vector<CheckRow> rows;
   for (const MeasuredBatch& batch : batches) {
+    const BatchShape shape = batch.shape();
     CheckRow row;
     row.batch = KeyOf(batch);
-    ASSIGN_OR_RETURN(row.measured_us, DeviceUs(batch));
     const int64_t outside = model.stats().outside_grid;
-    row.predicted_us = model.IterationTime(batch.shape()).micros();
+    row.predicted_us = model.IterationTime(shape).micros();
     row.outside_grid = model.stats().outside_grid > outside;
+    ASSIGN_OR_RETURN(const BatchTime time,
+                     RunNth("check", static_cast<int64_t>(rows.size()), batch));
+    row.measured_us = time.device.micros();
+    model.Ran(shape.tokens_beside_prefill(), {time.device});
     rows.push_back(row);
   }
+  data_.stages.back().measurements = count;
   return rows;
 }
 

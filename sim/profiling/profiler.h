@@ -2,18 +2,16 @@
 // whole iterations.
 //
 //   throttle     rows of prompts and of decodes as they come: how fast the card
-//                is throttled, and how much slower decodes get
-//                (sim/cost/throttle.h)
+//                is throttled, and how much slower batches of so many tokens
+//                get (sim/cost/throttle.h)
 //   iteration    a batch without attention, by tokens: linear layers, norms,
-//                the LM head for one sequence, and the gaps between launches;
-//                on a recovered card and on a throttled one, which says how
-//                much slower batches of so many tokens get
+//                the LM head for one sequence, and the gaps between launches
 //   lm_head      what the LM head costs beyond that, by sequences
 //   decode_iteration  decodes without attention, by sequences: an engine pads
 //                them to the next captured graph and replays that
-//   attention    an iteration less the same without attention: one chunk by
-//                (chunk, context), decodes by (sequences, mean of their cached
-//                tokens), and both together by all four
+//   attention    an iteration less the same without attention, or attention
+//                alone: one chunk by (chunk, context), decodes by (sequences,
+//                mean of their cached tokens), and both together by all four
 //   skew         decodes of other spreads, held against that table
 //   host         the host's share: a constant and so much a sequence
 //
@@ -22,19 +20,25 @@
 // Every grid starts coarse and is refined where interpolation misses a probe by
 // more than `tolerance` of the iteration.
 //
-// Decodes have uneven lengths (TypicalLengths): those of one length fill the
-// card in whole rounds of tiles, or just miss it, which batches as they come do
-// not, and so are 5 to 25% of attention off.
+// Decodes have uneven lengths (TypicalLengths), others each time: those of one
+// length fill the card in whole rounds of tiles, or just miss it, which batches
+// as they come do not, and so are 5 to 25% of attention off, and one draw of
+// uneven ones up to 10%.
 //
-// All other times are divided by how much slower the card is while they run, so
-// that they are those of a recovered card.  A batch is timed in the state
-// that a server under load has for it: large ones in a row, twice each; small
-// ones four times, at several moments between prompts that take `compute_share`
-// of the time.  Medians count.
+// A row of large batches throttles the card, and how far it is throttled varies
+// from one moment to the next by several percent. So the tables are those of a
+// recovered card. Of a batch that would throttle it, the linear layers and
+// attention are measured apart, each by a few layers, which are over before,
+// and the others are taken to be like them; after it the card recovers by
+// decodes. Every batch is timed five times, at moments some 100 ms apart and
+// behind another batch each time, and the median counts. How much slower a
+// throttled card is comes from long rows of whole batches, held against the
+// tables.
 //
-// At the end, batches like those of a served conversation trace (several
-// chunks, decodes of uneven lengths) are measured and held against the tables'
-// prediction; nothing is fitted to these.
+// At the end, whole batches like those of a served conversation trace (several
+// chunks, decodes of uneven lengths) run one after the other, and are held
+// against the prediction of a cost model that follows the card's throttling;
+// nothing is fitted to these.
 
 #ifndef SIM_PROFILING_PROFILER_H_
 #define SIM_PROFILING_PROFILER_H_
@@ -53,14 +57,14 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/random.h"
-#include "sim/cost/attention_shares.h"
 #include "sim/cost/cost_model.h"
 #include "sim/cost/throttle.h"
 #include "sim/profiling/batch_timer.h"
+#include "sim/profiling/card_timer.h"
 #include "sim/profiling/grid_search.h"
 #include "sim/profiling/journal.h"
 #include "sim/profiling/measured_batch.h"
-#include "sim/profiling/paced_timer.h"
+#include "sim/profiling/throttle_fit.h"
 
 namespace interleave::sim {
 
@@ -78,9 +82,6 @@ struct ProfilerOptions {
   // Tokens of the largest batch that is checked.
   int32_t check_tokens = 2048;
   double tolerance = 0.02;
-  // Share of the time in which prompts are computed where small batches are
-  // timed; 0: none.
-  double compute_share = 0.25;
   // Of the ThrottleTable.
   double memory_tokens = 128;
   // Of the time that `now` tells.  The coarsest grids are measured whatever
@@ -149,26 +150,50 @@ class Profiler {
     double us;
   };
 
+  // Microseconds of a batch without attention: of its first so many layers, and
+  // of the first alone, each with what is outside of layers.
+  struct FewLayers {
+    double layers;
+    double us;
+    double one_us;
+  };
+  // What is outside of layers.
+  struct Outside {
+    double constant_us;
+    double per_token_us;
+  };
+  // A batch of the rows that throttle a card, and what it takes on a recovered
+  // one.
+  struct RowBatch {
+    MeasuredBatch batch;
+    double recovered_us;
+  };
+
   // The median time of a batch, from the journal if it is there.
   absl::StatusOr<BatchTime> Time(const MeasuredBatch& batch);
   // Measures batches that are not in the journal, some at a time, each at
   // several moments.
   absl::Status MeasureAll(std::vector<MeasuredBatch> batches);
   absl::Status MeasureSome(absl::Span<const MeasuredBatch> batches);
-  // Whether a batch tells how much slower those of its tokens get.
-  bool TellsSlowdown(const MeasuredBatch& batch) const;
-  absl::Status MeasureSlowdown(const MeasuredBatch& batch);
-  // How much is added to a batch on a throttled card, as a share, if it takes
-  // `us` on a recovered one.
-  double SlowdownOf(const MeasuredBatch& batch, double us) const;
+  // Whether a batch is measured by its first layers.
+  bool Throttles(const MeasuredBatch& batch) const;
+  absl::Status Warm(const MeasuredBatch& batch);
   // What a batch that began in `state` and took `us` takes on a recovered card.
   double RecoveredUs(const MeasuredBatch& batch, double us, double state) const;
-  // The same, once and for all: from the journal if it is there.
-  absl::StatusOr<BatchTime> RunNth(int64_t n, const MeasuredBatch& batch);
+  // The n-th of a series, as it comes; from the journal if it is there.
+  absl::StatusOr<BatchTime> RunNth(const char* series, int64_t n,
+                                   const MeasuredBatch& batch);
+  // Rows of each of the prompts, each followed by one of the decodes, so many
+  // rounds, but for two no more than there is time for.
+  absl::StatusOr<std::vector<ThrottleSample>> MeasureRows(
+      const char* series, absl::Span<const RowBatch> prompts,
+      absl::Span<const RowBatch> decodes, int rounds);
   // Microseconds on the device.
   absl::StatusOr<double> DeviceUs(const MeasuredBatch& batch);
   // An iteration without attention, measured where it has not been.
   absl::StatusOr<double> LinearUs(double tokens);
+  double AllLayers(double tokens, const FewLayers& few) const;
+  void FitOutside();
   absl::StatusOr<double> DecodeLinearUs(double sequences);
   absl::StatusOr<double> LmHeadUs(double sequences) const;
   int32_t GraphSize(double sequences) const;
@@ -180,10 +205,12 @@ class Profiler {
   absl::Status MeasureDecode();
   absl::Status MeasurePrefill();
   absl::Status MeasureMixed();
+  absl::Status MeasureSlowdown();
   absl::Status MeasureSkew();
   absl::Status AddSkew(const Grid& decode, const MeasuredBatch& batch);
   // What the samples of some places will ask for.
-  MeasuredBatch LinearBatch(double tokens) const;
+  std::vector<MeasuredBatch> LinearBatches(double tokens) const;
+  std::vector<MeasuredBatch> AttentionBatches(MeasuredBatch batch) const;
   MeasuredBatch DecodeLinearBatch(double sequences) const;
   GridFunction LinearFunction();
   GridFunction DecodeFunction();
@@ -192,7 +219,7 @@ class Profiler {
   void FitHost();
 
   absl::StatusOr<GridSample> Attention(const MeasuredBatch& batch,
-                                       double linear_us);
+                                       double rest_us);
   absl::StatusOr<GridSample> SamplePrefill(absl::Span<const double> at);
   absl::StatusOr<GridSample> SampleDecode(absl::Span<const double> at);
   absl::StatusOr<GridSample> SampleMixed(absl::Span<const double> at);
@@ -208,14 +235,13 @@ class Profiler {
   void StartStage(const std::string& name);
 
   const ProfilerOptions options_;
-  PacedTimer timer_;
+  CardTimer timer_;
   Journal* const journal_;
+  Rng order_rng_;
   const absl::Time begin_;
   std::set<std::string> warm_;
-  // Once both kinds of attention have been measured.
-  std::optional<AttentionShares> shares_;
-  // By tokens: how much slower linear layers are on a throttled card.
-  std::map<double, double> slowdown_;
+  std::map<double, FewLayers> few_layers_;  // by tokens
+  std::optional<Outside> outside_;          // once all of these are known
   std::vector<HostSample> host_;
   int64_t stage_measurements_ = 0;
   absl::Time stage_begin_;

@@ -36,6 +36,8 @@ class FakeEngine final : public BatchTimer {
     }
     ++calls;
     ++calls_by_key[KeyOf(batch)];
+    // A throttled card is a restless one.
+    const double noise = kNoise + restlessness * heat;
     const double us =
         UsAt(batch, heat) * (1 + noise * (2 * random_.Uniform01() - 1));
     if (clock_follows_power) heat = HeatAfter(batch, us, heat);
@@ -76,8 +78,14 @@ class FakeEngine final : public BatchTimer {
       // A tile of 128 tokens more is a step.
       us = 4000 + 2000 * std::ceil(tokens / 128) + 0.6 * (sequences - 1);
     }
-    if (batch.skip_attention) return us;
-    return us + kLayers * AttentionUs(batch);
+    const double layers = batch.layers == 0 ? kLayers : batch.layers;
+    if (batch.part == BatchPart::kAttention) {
+      return kPlanUs + layers * AttentionUs(batch);
+    }
+    const double outside = kOutsideLayers + 0.6 * (sequences - 1);
+    us = outside + (us - outside) * layers / kLayers;
+    if (batch.part == BatchPart::kWithoutAttention) return us;
+    return us + layers * AttentionUs(batch);
   }
 
   static double AttentionUs(const MeasuredBatch& batch) {
@@ -92,7 +100,7 @@ class FakeEngine final : public BatchTimer {
     if (n > 0) {
       decode = 6 + 0.001 * keys;
       // The longest sequence is waited for.
-      decode += 0.0002 * n * (longest - keys / n);
+      decode += 0.00001 * n * (longest - keys / n);
     }
     double prefill = 0;
     for (const PrefillChunk& chunk : batch.chunks) {
@@ -113,9 +121,13 @@ class FakeEngine final : public BatchTimer {
   // With full tiles, and with one token a sequence.
   static constexpr double kLargeSlower = 0.12;
   static constexpr double kSmallSlower = 0.04;
+  // What embedding and LM head take of every batch.
+  static constexpr double kOutsideLayers = 350;
+  static constexpr double kPlanUs = 40;
+  // Times are off by up to this share, and by so much more on a hot card.
+  static constexpr double kNoise = 0.0005;
+  double restlessness = 0;
   bool clock_follows_power = false;
-  // Times are off by up to this share.
-  double noise = 0;
   // From 0, after a while without large batches, to 1.
   double heat = 0;
   int calls = 0;
@@ -187,13 +199,13 @@ TEST_F(ProfilerTest, TablesPredictWholeIterations) {
 
   const auto model = ModelOf(data);
   // A batch on the grid is predicted as it was measured, but for rounding (of
-  // the tables, and of the lengths that have a mean).
+  // the tables, and of the lengths that have a mean) and other draws of lengths.
   for (const MeasuredBatch& batch :
        {Decodes(1, 4096), Typical(64, 4096), Typical(8, 64),
         Mixed({1024, 4096}, 1, 4096), Mixed({1024, 0}, 0, 0)}) {
     EXPECT_NEAR(model->IterationTime(batch.shape()).micros() /
                     FakeEngine::DeviceUs(batch),
-                1, 0.002)
+                1, 0.01)
         << KeyOf(batch);
   }
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckRow> rows,
@@ -229,7 +241,7 @@ TEST_F(ProfilerTest, TellsACardsThrottlingFromItsTimes) {
   // The fake is at every moment where an exponential is; Throttle steps.
   EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 8e3);
   EXPECT_NEAR(data.throttle.compute_slowdown, FakeEngine::kLargeSlower, 0.01);
-  EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.005);
+  EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.008);
   const std::vector<MeasuredBatch> batches = {
       Mixed({2048, 0}, 0, 0), Mixed({520, 0}, 0, 0), Mixed({512, 0}, 0, 0),
       Mixed({1024, 4096}, 1, 4096), Typical(8, 64)};
@@ -244,19 +256,19 @@ TEST_F(ProfilerTest, TellsACardsThrottlingFromItsTimes) {
   for (const MeasuredBatch& batch : batches) {
     EXPECT_NEAR(
         model->IterationTime(batch.shape()).micros() / engine_.UsAt(batch, 1),
-        1, 0.015)
+        1, 0.02)
         << KeyOf(batch);
   }
 }
 
 TEST_F(ProfilerTest, StandsNoise) {
   engine_.clock_follows_power = true;
-  engine_.noise = 0.04;
+  engine_.restlessness = 0.1;
   const auto journal = OpenJournal();
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
   ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
-  EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 25e3);
-  EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.02);
+  EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 15e3);
+  EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.01);
   const auto model = ModelOf(data);
   Rng rng(3);
   BatchLimits limits;
@@ -264,20 +276,20 @@ TEST_F(ProfilerTest, StandsNoise) {
   limits.max_context = 4096;
   limits.max_sequences = 64;
   limits.max_kv = 4096;
-  double sum = 0;
-  double off = 0;
-  constexpr int kBatches = 200;
-  for (int i = 0; i < kBatches; ++i) {
-    const MeasuredBatch batch = RandomBatch(rng, limits);
-    const double error =
-        model->IterationTime(batch.shape()).micros() / engine_.UsAt(batch, 0) -
-        1;
-    sum += error / kBatches;
-    off += std::abs(error) / kBatches;
+  std::vector<MeasuredBatch> batches;
+  for (int i = 0; i < 200; ++i) batches.push_back(RandomBatch(rng, limits));
+  for (const double heat : {0.0, 1.0}) {
+    std::vector<CheckRow> rows;
+    for (const MeasuredBatch& batch : batches) {
+      rows.push_back({KeyOf(batch), engine_.UsAt(batch, heat),
+                      model->IterationTime(batch.shape()).micros(), false});
+    }
+    const CheckSummary summary = Summarize(rows);
+    EXPECT_NEAR(summary.bias, 0, 0.01) << heat;
+    EXPECT_LT(summary.mean_error, 0.02) << heat;
+    const std::vector<SimDuration> row(40, SimDuration::Millis(40));
+    model->Ran(2048, row);
   }
-  // Over noise of other seeds the mean error has a standard deviation of 1%.
-  EXPECT_NEAR(sum, 0, 0.03);
-  EXPECT_LT(off, 0.04);
 }
 
 TEST_F(ProfilerTest, SeesNoThrottlingWhereThereIsNone) {
@@ -295,11 +307,11 @@ TEST_F(ProfilerTest, SmallBudgetsGiveCoarseGrids) {
   const absl::Time begin = engine_.now;
   std::remove(JournalPath().c_str());
   const auto other = OpenJournal();
-  Profiler poor(Options(absl::Seconds(30)), &engine_, other.get());
+  Profiler poor(Options(absl::Seconds(10)), &engine_, other.get());
   ASSERT_OK_AND_ASSIGN(const ProfileData coarse, poor.Measure());
   EXPECT_LT(coarse.mixed.values.size(), fine.mixed.values.size() / 2);
   // Only the coarsest grids may pass the budget.
-  EXPECT_LT(engine_.now - begin, absl::Seconds(40));
+  EXPECT_LT(engine_.now - begin, absl::Seconds(30));
 }
 
 TEST_F(ProfilerTest, GoesOnAfterAFailure) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/deterministic_math.h"
 
@@ -39,24 +40,30 @@ std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
   return lengths;
 }
 
-std::vector<int32_t> TypicalLengths(int32_t count, double mean) {
+std::vector<int32_t> TypicalLengths(int32_t count, double mean, uint64_t draw) {
   constexpr double kSigma = 0.5;
   constexpr double kMost = 4;
-  Rng rng(static_cast<uint64_t>(count));
-  std::vector<double> shares;
-  double sum = 0;
+  constexpr uint64_t kCounts = uint64_t{1} << 32;
+  Rng rng(static_cast<uint64_t>(count) + kCounts * draw);
+  std::vector<double> lengths;
   for (int32_t i = 0; i < count; ++i) {
-    shares.push_back(rng.LogNormal(0, kSigma));
-    sum += shares.back();
+    lengths.push_back(rng.LogNormal(0, kSigma));
   }
-  std::sort(shares.begin(), shares.end());
-  std::vector<int32_t> lengths;
-  for (const double share : shares) {
-    const double length = share * count / sum * mean;
-    lengths.push_back(static_cast<int32_t>(
-        std::lround(std::clamp(length, 1.0, std::max(1.0, kMost * mean)))));
+  std::sort(lengths.begin(), lengths.end());
+  // What is cut off the longest is given to the others.
+  constexpr int kRounds = 8;
+  for (int round = 0; round < kRounds; ++round) {
+    const double sum = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+    for (double& length : lengths) {
+      length = std::clamp(length * count / sum * mean, 1.0,
+                          std::max(1.0, kMost * mean));
+    }
   }
-  return lengths;
+  std::vector<int32_t> whole;
+  for (const double length : lengths) {
+    whole.push_back(static_cast<int32_t>(std::lround(length)));
+  }
+  return whole;
 }
 
 MeasuredBatch RandomBatch(Rng& rng, const BatchLimits& limits) {

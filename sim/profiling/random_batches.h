@@ -23,8 +23,10 @@ std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
                                    double sigma, int32_t longest);
 
 // `count` lengths with the given mean, spread as a server's are: lognormal with
-// a sigma of 0.5, none above four times the mean.  Always the same ones.
-std::vector<int32_t> TypicalLengths(int32_t count, double mean);
+// a sigma of 0.5, none above four times the mean.  Always the same ones for the
+// same draw.
+std::vector<int32_t> TypicalLengths(int32_t count, double mean,
+                                    uint64_t draw = 0);
 
 // One of: decodes alone, prompts alone, prompts beside decodes.  Prompts are
 // cut to what the limits leave; the first may go on after a context.

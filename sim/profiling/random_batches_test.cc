@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -30,11 +31,15 @@ TEST(TypicalLengthsTest, MeanAndSpread) {
     squares += length * length;
   }
   const double mean = sum / 256;
-  EXPECT_NEAR(mean, 1000, 20);
+  EXPECT_NEAR(mean, 1000, 0.5);
   // The coefficient of variation of the law is 0.53.
   EXPECT_NEAR(std::sqrt(squares / 256 - mean * mean) / mean, 0.53, 0.1);
   EXPECT_LE(lengths.back(), 4000);
   EXPECT_EQ(lengths, TypicalLengths(256, 1000));
+  const std::vector<int32_t> others = TypicalLengths(256, 1000, 1);
+  EXPECT_NE(lengths, others);
+  EXPECT_NEAR(std::accumulate(others.begin(), others.end(), 0.0) / 256, 1000,
+              0.5);
   EXPECT_EQ(TypicalLengths(1, 700), std::vector<int32_t>{700});
   for (const int32_t length : TypicalLengths(64, 1)) EXPECT_GE(length, 1);
 }

@@ -34,6 +34,8 @@ class FakeRunner final : public BatchRunner {
     }
     tokens.assign(batch.tokens.begin(), batch.tokens.end());
     skip_attention = batch.skip_attention;
+    skip_rest = batch.skip_rest;
+    layers = batch.layers;
     return DecoderTiming{SimDuration::Micros(70), SimDuration::Micros(3)};
   }
   int32_t vocab_size() const override { return 100; }
@@ -45,17 +47,22 @@ class FakeRunner final : public BatchRunner {
   std::vector<std::vector<int32_t>> blocks;
   std::vector<int32_t> tokens;
   bool skip_attention = false;
+  bool skip_rest = false;
+  int32_t layers = 0;
 };
 
 TEST(RunnerTimerTest, MakesSequencesBlocksAndTokens) {
   FakeRunner runner;
   RunnerTimer timer(&runner, 1);
   MeasuredBatch batch = Mixed({20, 16}, 2, 31);
-  batch.skip_attention = true;
+  batch.part = BatchPart::kWithoutAttention;
+  batch.layers = 2;
   ASSERT_OK_AND_ASSIGN(const BatchTime time, timer.Time(batch));
   EXPECT_EQ(time.device, SimDuration::Micros(70));
   EXPECT_EQ(time.host, SimDuration::Micros(3));
   EXPECT_TRUE(runner.skip_attention);
+  EXPECT_FALSE(runner.skip_rest);
+  EXPECT_EQ(runner.layers, 2);
   EXPECT_THAT(runner.lengths, ElementsAre(std::pair(1, 31), std::pair(1, 31),
                                           std::pair(20, 16)));
   // 32, 32 and 36 tokens: 2, 2 and 3 blocks, none twice.
