@@ -48,22 +48,23 @@ check_shell() {
 }
 
 # Dependencies point one way: tools > sim > scheduler > cache > base, and
-# attention > base; one target of sim, the decoder, uses attention, and one, a
-# kernel of the decoder's, includes its wrappers of instructions.  Prints a path
+# attention > base; one target of sim, the decoder, uses attention, and its own
+# kernels include attention's headers for launches and instructions.  Prints a path
 # for each arrow that points elsewhere.
 check_dependencies() {
   local paths
+  local headers="(//attention:kernel_launch + //attention/hopper:ptx_wrappers)"
+  local kernels="filter('^//sim/kernel_executor:(decoder_kernels|stream_linear)(_nvcc)?\$', //sim/...)"
   paths=$(bazel query --noshow_progress "
       somepath(//base/..., //attention/... + //cache/... + //scheduler/... + //sim/... + //tools/...)
       + somepath(//attention/..., //cache/... + //scheduler/... + //sim/... + //tools/...)
       + somepath(//cache/..., //attention/... + //scheduler/... + //sim/... + //tools/...)
       + somepath(//scheduler/..., //attention/... + //sim/... + //tools/...)
       + somepath(//sim/..., //tools/...)
-      + (rdeps(//sim/..., //attention/... except //attention/hopper:ptx_wrappers, 1)
+      + (rdeps(//sim/..., //attention/... except ${headers}, 1)
          except (//attention/... + //sim/kernel_executor:decoder))
-      + (rdeps(//sim/..., //attention/hopper:ptx_wrappers, 1)
-         except (//attention/... + //sim/kernel_executor:stream_linear
-                 + //sim/kernel_executor:stream_linear_nvcc))") || return 1
+      + (rdeps(//sim/..., ${headers}, 1)
+         except (//attention/... + ${kernels}))") || return 1
   [[ -z ${paths} ]] || { printf 'forbidden dependency:\n%s\n' "${paths}"; return 1; }
 }
 

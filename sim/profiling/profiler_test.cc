@@ -199,7 +199,8 @@ TEST_F(ProfilerTest, TablesPredictWholeIterations) {
 
   const auto model = ModelOf(data);
   // A batch on the grid is predicted as it was measured, but for rounding (of
-  // the tables, and of the lengths that have a mean) and other draws of lengths.
+  // the tables, and of the lengths that have a mean) and other draws of
+  // lengths.
   for (const MeasuredBatch& batch :
        {Decodes(1, 4096), Typical(64, 4096), Typical(8, 64),
         Mixed({1024, 4096}, 1, 4096), Mixed({1024, 0}, 0, 0)}) {
