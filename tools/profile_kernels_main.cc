@@ -168,11 +168,12 @@ sim::ProfilerOptions OptionsOf(const Request& request, int num_layers,
 absl::StatusOr<std::unique_ptr<sim::CostModel>> ModelOf(
     const std::map<std::string, std::string>& files,
     const sim::ModelSpec& model, const sim::DeviceSpec& device,
-    const std::string& folder) {
+    const std::string& folder, sim::ProfileOptions::ThrottleRule rule) {
   ASSIGN_OR_RETURN(sim::ProfileTables tables,
                    sim::ParseProfileTables(files, folder));
   sim::ProfileOptions options;
   options.set_directory(folder);
+  options.set_throttle_rule(rule);
   return sim::CreateProfileModel(model, device, {}, options, std::move(tables));
 }
 
@@ -288,17 +289,24 @@ absl::Status Profile(absl::Span<const std::string> args, const Request& request,
     return !(environment.interrupted && environment.interrupted());
   };
   sim::Profiler profiler(options, &timer, journal.get());
-  ASSIGN_OR_RETURN(const sim::ProfileData data, profiler.Measure());
-  std::map<std::string, std::string> files =
-      sim::ProfileFiles(data, engine.graph_sizes,
-                        MetaOf(args, model, device, request, engine, data,
-                               begin, environment.now()));
+  ASSIGN_OR_RETURN(sim::ProfileData data, profiler.Measure());
+  const auto files_of = [&] {
+    return sim::ProfileFiles(data, engine.graph_sizes,
+                             MetaOf(args, model, device, request, engine, data,
+                                    begin, environment.now()));
+  };
+  ASSIGN_OR_RETURN(const std::unique_ptr<sim::CostModel> pieces,
+                   ModelOf(files_of(), model, device, folder->path(),
+                           sim::ProfileOptions::RECOVERED));
+  ASSIGN_OR_RETURN(data, profiler.Calibrate(*pieces));
+  std::map<std::string, std::string> files = files_of();
   if (!engine.linear_choices.empty()) {
     files["linear_choices.csv"] = engine.linear_choices;
   }
   if (request.checks > 0) {
     ASSIGN_OR_RETURN(const std::unique_ptr<sim::CostModel> cost,
-                     ModelOf(files, model, device, folder->path()));
+                     ModelOf(files, model, device, folder->path(),
+                             sim::ProfileOptions::FOLLOWED));
     ASSIGN_OR_RETURN(const std::vector<sim::CheckRow> rows,
                      profiler.Check(*cost, static_cast<int>(request.checks)));
     AddCheck(rows, files);

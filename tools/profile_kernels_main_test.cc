@@ -114,9 +114,9 @@ TEST_F(ProfileKernelsTest, WritesTablesThatPredictTheCard) {
   EXPECT_EQ(tables.host->constant, SimDuration::Micros(25));
   EXPECT_EQ(tables.linear_choices, "what the engine chose");
   bool outside = false;
-  // 0.01 us a cached token, in 32 layers.
+  // 0.01 us a cached token, in 32 layers, but for what whole batches say.
   EXPECT_NEAR(tables.attention.decode.At({16, 1024}, &outside), 16 * 10.24 / 32,
-              1e-3);
+              0.06);
   // Bilinear times are predicted everywhere but for chunks below 16 tokens.
   EXPECT_THAT(tables.meta.at("check"), HasSubstr("mean error 0."));
   EXPECT_THAT(ReadTextFile(profile + "/check.csv"),

@@ -92,12 +92,6 @@ std::map<std::string, std::string> ProfileFiles(
         "compute_tokens\n%.0f,%.4f,%.4f,%.0f,%.0f\n",
         t.time_constant_us, t.compute_slowdown, t.memory_slowdown,
         t.memory_tokens, t.compute_tokens);
-    std::string& slowdown = files["slowdown.csv"];
-    slowdown = "tokens,slowdown\n";
-    for (size_t i = 0; i < t.by_tokens.x.size(); ++i) {
-      absl::StrAppendFormat(&slowdown, "%.0f,%.4f\n", t.by_tokens.x[i],
-                            t.by_tokens.y[i]);
-    }
   }
   std::string& text = files["meta.yaml"];
   for (const auto& [key, value] : meta) {

@@ -17,8 +17,8 @@ namespace interleave::sim {
 using ProfileMeta = std::vector<std::pair<std::string, std::string>>;
 
 // Texts by file name: dense.csv, per_sequence.csv, attention.csv, skew.csv,
-// layers.csv, host_overhead.csv, meta.yaml, and throttle.csv and slowdown.csv
-// where the card is throttled at all.  A decode iteration costs what the next
+// layers.csv, host_overhead.csv, meta.yaml, and throttle.csv where the card is
+// throttled at all.  A decode iteration costs what the next
 // larger of `graph_sizes` costs, which becomes two points a graph in dense.csv.
 std::map<std::string, std::string> ProfileFiles(
     const ProfileData& data, absl::Span<const int32_t> graph_sizes,

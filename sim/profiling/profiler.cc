@@ -17,6 +17,7 @@
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/grid.h"
 #include "sim/cost/throttle.h"
+#include "sim/profiling/calibration.h"
 #include "sim/profiling/card_timer.h"
 #include "sim/profiling/random_batches.h"
 #include "sim/profiling/throttle_fit.h"
@@ -38,25 +39,26 @@ constexpr double kAttentionUs = 3000;
 constexpr int32_t kOwnDecodes = 32;
 constexpr int32_t kOwnDecodeKv = 1024;
 // Rows of prompts and of decodes that show how the card is throttled: of so
-// many tokens in all, and up to so many decodes. First some, then more sizes.
-constexpr int32_t kFirstPrompts[] = {256, 512, 1024};
-constexpr int32_t kPrompts[] = {256,  384,  512,  768, 1024,
-                                1536, 2048, 4096, 8192};
-constexpr int32_t kRowDecodes[] = {8, 32, 128, 256};
-constexpr int kFirstRounds = 8;
-constexpr int kMostRounds = 24;
+// many tokens in all, and up to so many decodes.
+constexpr int32_t kThrottlePrompts[] = {256, 512, 1024};
+constexpr int kThrottleRounds = 8;
 constexpr int64_t kLongestRow = 8192;
 constexpr int64_t kRecovery = 40;
+// Batches of the series that the tables are held against, and between how many
+// the load changes.
+constexpr int64_t kMostOfSeries = 8000;
+constexpr int64_t kFewestOfSeries = 600;
+constexpr int64_t kSameLoad = 40;
 // Rounds after which values that follow from each other have settled.
 constexpr int kSettled = 6;
 // Up to which share of the budget each stage may refine.
 constexpr double kLinearShare = 0.2;
 constexpr double kDecodeShare = 0.3;
 constexpr double kPrefillShare = 0.38;
-constexpr double kMixedShare = 0.8;
-constexpr double kThrottleShare = 0.95;
+constexpr double kMixedShare = 0.68;
+constexpr double kSeriesShare = 0.94;
 // The share that the first grid of mixed batches may take.
-constexpr double kMixedGridShare = 0.4;
+constexpr double kMixedGridShare = 0.3;
 // Tokens by which the linear layers' curve steps; see MeasureLinear.
 constexpr double kTokenStep = 8;
 constexpr double kTile = 128;
@@ -393,82 +395,39 @@ absl::StatusOr<BatchTime> Profiler::RunNth(const char* series, int64_t n,
   return time;
 }
 
-absl::StatusOr<std::vector<ThrottleSample>> Profiler::MeasureRows(
-    const char* series, absl::Span<const RowBatch> prompts,
-    absl::Span<const RowBatch> decodes, int rounds) {
-  std::vector<ThrottleSample> samples;
-  int64_t n = 0;
-  const auto run = [&](const RowBatch& row, int64_t times) {
-    for (; times > 0; --times) {
-      ASSIGN_OR_RETURN(const BatchTime time, RunNth(series, n++, row.batch));
-      samples.push_back({row.batch.shape().tokens_beside_prefill(),
-                         time.device.micros(), row.recovered_us});
-    }
-    return absl::OkStatus();
-  };
-  // What a first launch takes is nobody's time.
-  for (const RowBatch& prompt : prompts) RETURN_IF_ERROR(run(prompt, 2));
-  for (const RowBatch& row : decodes) RETURN_IF_ERROR(run(row, 2));
-  RETURN_IF_ERROR(run(decodes[0], 2 * kRecovery));
-  samples.clear();
-  Rng rng = Rng(options_.seed).Fork(series);
-  const auto last = static_cast<int64_t>(decodes.size()) - 1;
-  for (int round = 0;
-       round < rounds && (round < 2 || UsedShare() < kThrottleShare); ++round) {
-    for (const RowBatch& prompt : prompts) {
-      const int64_t longest =
-          std::max<int64_t>(1, kLongestRow / prompt.batch.num_tokens());
-      RETURN_IF_ERROR(run(prompt, rng.UniformInt(1, longest)));
-      const auto kind = static_cast<size_t>(rng.UniformInt(0, last));
-      RETURN_IF_ERROR(run(decodes[kind], rng.UniformInt(2, kRecovery)));
-    }
-  }
-  data_.stages.back().measurements = n;
-  return samples;
-}
-
 // How fast the card is throttled, so that all else can be measured as on one
 // that has recovered.
 absl::Status Profiler::MeasureThrottle() {
   StartStage("throttling");
-  std::vector<RowBatch> prompts;
-  for (const int32_t tokens : kFirstPrompts) {
-    // An engine that takes no more at once is hardly throttled.
-    if (tokens > options_.max_chunk) return absl::OkStatus();
-    prompts.push_back({Mixed({tokens, 0}, 0, 0), 0});
+  // An engine that takes no more at once is hardly throttled.
+  if (options_.max_chunk < *std::rbegin(kThrottlePrompts)) {
+    return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(
-      const std::vector<ThrottleSample> samples,
-      MeasureRows("throttle", prompts, {{timer_.decodes(), 0}}, kFirstRounds));
-  data_.throttle = FitThrottle(samples, options_.memory_tokens);
-  timer_.set_throttle(data_.throttle);
-  return absl::OkStatus();
-}
-
-// How much slower a throttled card is, by tokens, now that the tables tell what
-// a recovered one takes.
-absl::Status Profiler::MeasureSlowdown() {
-  if (data_.throttle.time_constant_us <= 0) return absl::OkStatus();
-  StartStage("slowdown");
-  std::vector<RowBatch> prompts;
-  for (const int32_t tokens : kPrompts) {
-    if (tokens > options_.max_chunk) break;
-    const double at[] = {static_cast<double>(tokens), 0};
-    ASSIGN_OR_RETURN(const GridSample sample, SamplePrefill(at));
-    prompts.push_back({PrefillAt(at), sample.scale * options_.num_layers});
+  std::vector<ThrottleSample> series;
+  int64_t n = 0;
+  const auto run = [&](const MeasuredBatch& batch, int64_t times) {
+    for (; times > 0; --times) {
+      ASSIGN_OR_RETURN(const BatchTime time, RunNth("throttle", n++, batch));
+      series.push_back({batch.num_tokens(), time.device.micros()});
+    }
+    return absl::OkStatus();
+  };
+  // What a first launch takes is nobody's time.
+  for (const int32_t tokens : kThrottlePrompts) {
+    RETURN_IF_ERROR(run(Mixed({tokens, 0}, 0, 0), 2));
   }
-  std::vector<RowBatch> decodes;
-  for (const int32_t count : kRowDecodes) {
-    if (count > options_.max_sequences) break;
-    const double at[] = {static_cast<double>(count),
-                         std::min<double>(kOwnDecodeKv, options_.max_kv)};
-    RowBatch row = {DecodesAt(at), 0};
-    ASSIGN_OR_RETURN(row.recovered_us, DeviceUs(row.batch));
-    decodes.push_back(std::move(row));
+  RETURN_IF_ERROR(run(timer_.decodes(), 2 * kRecovery));
+  series.clear();
+  Rng rng = Rng(options_.seed).Fork("throttle");
+  for (int round = 0; round < kThrottleRounds; ++round) {
+    for (const int32_t tokens : kThrottlePrompts) {
+      RETURN_IF_ERROR(run(Mixed({tokens, 0}, 0, 0),
+                          rng.UniformInt(1, kLongestRow / tokens)));
+      RETURN_IF_ERROR(run(timer_.decodes(), rng.UniformInt(2, kRecovery)));
+    }
   }
-  ASSIGN_OR_RETURN(const std::vector<ThrottleSample> samples,
-                   MeasureRows("slowdown", prompts, decodes, kMostRounds));
-  data_.throttle = FitKnownThrottle(samples, options_.memory_tokens);
+  data_.stages.back().measurements = n;
+  data_.throttle = FitThrottle(series, options_.memory_tokens);
   timer_.set_throttle(data_.throttle);
   return absl::OkStatus();
 }
@@ -815,22 +774,66 @@ absl::StatusOr<ProfileData> Profiler::Measure() {
   RETURN_IF_ERROR(MeasureSkew());
   RETURN_IF_ERROR(MeasurePrefill());
   RETURN_IF_ERROR(MeasureMixed());
-  RETURN_IF_ERROR(MeasureSlowdown());
   FitHost();
   return data_;
+}
+
+BatchLimits Profiler::Limits() const {
+  BatchLimits limits;
+  limits.max_tokens = options_.check_tokens;
+  limits.max_context = options_.max_context;
+  limits.max_sequences = options_.max_sequences;
+  limits.max_kv = options_.max_kv;
+  return limits;
+}
+
+absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
+  StartStage("whole batches");
+  Rng rng = Rng(options_.seed).Fork("series");
+  RETURN_IF_ERROR(timer_.Recover());
+  std::vector<SeriesSample> series;
+  double load = 0;
+  for (int64_t n = 0; n < kMostOfSeries; ++n) {
+    if (n >= kFewestOfSeries && UsedShare() >= kSeriesShare) break;
+    if (n % kSameLoad == 0) load = rng.Uniform01();
+    const MeasuredBatch batch =
+        ServedBatch(rng, Limits(), /*with_prompts=*/rng.Bernoulli(load));
+    const BatchShape shape = batch.shape();
+    ASSIGN_OR_RETURN(const BatchTime time, RunNth("series", n, batch));
+    series.push_back({shape.tokens_beside_prefill(), shape.decode.count,
+                      recovered.IterationTime(shape).micros(),
+                      time.device.micros()});
+  }
+  data_.stages.back().measurements = static_cast<int64_t>(series.size());
+  const Calibration calibration =
+      sim::Calibrate(series, options_.memory_tokens);
+  data_.throttle = calibration.throttle;
+  timer_.set_throttle(data_.throttle);
+  Apply(calibration);
+  return data_;
+}
+
+// Every table by the level of the batches it is for.
+void Profiler::Apply(const Calibration& calibration) {
+  const auto chunks = [&](double tokens) {
+    return calibration.with_prefill.At(tokens);
+  };
+  const auto decodes = [&](double sequences) {
+    return calibration.decodes_alone.At(sequences);
+  };
+  for (auto& [tokens, us] : data_.iteration) us *= chunks(tokens);
+  for (auto& [sequences, us] : data_.decode_iteration) us *= decodes(sequences);
+  for (auto& [at, us] : data_.prefill.values) us *= chunks(at[0]);
+  for (auto& [at, us] : data_.mixed.values) us *= chunks(at[0] + at[2]);
+  for (auto& [at, us] : data_.decode.values) us *= decodes(at[0]);
 }
 
 absl::StatusOr<std::vector<CheckRow>> Profiler::Check(CostModel& model,
                                                       int count) {
   StartStage("check");
   Rng rng = Rng(options_.seed).Fork("check");
-  BatchLimits limits;
-  limits.max_tokens = options_.check_tokens;
-  limits.max_context = options_.max_context;
-  limits.max_sequences = options_.max_sequences;
-  limits.max_kv = options_.max_kv;
   std::vector<MeasuredBatch> batches;
-  for (int i = 0; i < count; ++i) batches.push_back(RandomBatch(rng, limits));
+  for (int i = 0; i < count; ++i) batches.push_back(RandomBatch(rng, Limits()));
   for (const MeasuredBatch& batch : batches) RETURN_IF_ERROR(Warm(batch));
   RETURN_IF_ERROR(timer_.Recover());
   std::vector<CheckRow> rows;

@@ -31,9 +31,11 @@
 // attention are measured apart, each by a few layers, which are over before,
 // and the others are taken to be like them; after it the card recovers by
 // decodes. Every batch is timed five times, at moments some 100 ms apart and
-// behind another batch each time, and the median counts. How much slower a
-// throttled card is comes from long rows of whole batches, held against the
-// tables.
+// behind another batch each time, and the median counts.
+//
+// What comes of pieces is then held against whole batches, in a long series
+// under changing load: how much slower a throttled card is, and by what the
+// tables are to be multiplied, size by size (calibration.h).
 //
 // At the end, whole batches like those of a served conversation trace (several
 // chunks, decodes of uneven lengths) run one after the other, and are held
@@ -60,11 +62,12 @@
 #include "sim/cost/cost_model.h"
 #include "sim/cost/throttle.h"
 #include "sim/profiling/batch_timer.h"
+#include "sim/profiling/calibration.h"
 #include "sim/profiling/card_timer.h"
 #include "sim/profiling/grid_search.h"
 #include "sim/profiling/journal.h"
 #include "sim/profiling/measured_batch.h"
-#include "sim/profiling/throttle_fit.h"
+#include "sim/profiling/random_batches.h"
 
 namespace interleave::sim {
 
@@ -141,6 +144,11 @@ class Profiler {
 
   absl::StatusOr<ProfileData> Measure();
 
+  // Runs whole batches, asks `recovered`, which is of the tables and never
+  // throttled, for each, and returns the tables as they are after Calibrate
+  // (calibration.h).
+  absl::StatusOr<ProfileData> Calibrate(CostModel& recovered);
+
   // Measures so many random batches, and asks `model` for each.
   absl::StatusOr<std::vector<CheckRow>> Check(CostModel& model, int count);
 
@@ -162,13 +170,6 @@ class Profiler {
     double constant_us;
     double per_token_us;
   };
-  // A batch of the rows that throttle a card, and what it takes on a recovered
-  // one.
-  struct RowBatch {
-    MeasuredBatch batch;
-    double recovered_us;
-  };
-
   // The median time of a batch, from the journal if it is there.
   absl::StatusOr<BatchTime> Time(const MeasuredBatch& batch);
   // Measures batches that are not in the journal, some at a time, each at
@@ -183,11 +184,6 @@ class Profiler {
   // The n-th of a series, as it comes; from the journal if it is there.
   absl::StatusOr<BatchTime> RunNth(const char* series, int64_t n,
                                    const MeasuredBatch& batch);
-  // Rows of each of the prompts, each followed by one of the decodes, so many
-  // rounds, but for two no more than there is time for.
-  absl::StatusOr<std::vector<ThrottleSample>> MeasureRows(
-      const char* series, absl::Span<const RowBatch> prompts,
-      absl::Span<const RowBatch> decodes, int rounds);
   // Microseconds on the device.
   absl::StatusOr<double> DeviceUs(const MeasuredBatch& batch);
   // An iteration without attention, measured where it has not been.
@@ -205,7 +201,6 @@ class Profiler {
   absl::Status MeasureDecode();
   absl::Status MeasurePrefill();
   absl::Status MeasureMixed();
-  absl::Status MeasureSlowdown();
   absl::Status MeasureSkew();
   absl::Status AddSkew(const Grid& decode, const MeasuredBatch& batch);
   // What the samples of some places will ask for.
@@ -217,6 +212,8 @@ class Profiler {
   GridFunction PrefillFunction();
   GridFunction MixedFunction();
   void FitHost();
+  void Apply(const Calibration& calibration);
+  BatchLimits Limits() const;
 
   absl::StatusOr<GridSample> Attention(const MeasuredBatch& batch,
                                        double rest_us);

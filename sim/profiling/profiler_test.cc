@@ -68,7 +68,7 @@ class FakeEngine final : public BatchTimer {
     return us * (1 + Slower(batch) * HeatAfter(batch, us / 2, at_begin));
   }
 
-  static double DeviceUs(const MeasuredBatch& batch) {
+  double DeviceUs(const MeasuredBatch& batch) const {
     double us = 0;
     const auto tokens = static_cast<double>(batch.num_tokens());
     const auto sequences = static_cast<double>(batch.num_sequences());
@@ -83,7 +83,8 @@ class FakeEngine final : public BatchTimer {
       return kPlanUs + layers * AttentionUs(batch);
     }
     const double outside = kOutsideLayers + 0.6 * (sequences - 1);
-    us = outside + (us - outside) * layers / kLayers;
+    us = outside + (us - outside) * layers / kLayers *
+                       (batch.layers == 0 ? 1 : pieces_off);
     if (batch.part == BatchPart::kWithoutAttention) return us;
     return us + layers * AttentionUs(batch);
   }
@@ -127,6 +128,8 @@ class FakeEngine final : public BatchTimer {
   // Times are off by up to this share, and by so much more on a hot card.
   static constexpr double kNoise = 0.0005;
   double restlessness = 0;
+  // By what layers that run alone, without the others, take longer.
+  double pieces_off = 1;
   bool clock_follows_power = false;
   // From 0, after a while without large batches, to 1.
   double heat = 0;
@@ -173,17 +176,25 @@ class ProfilerTest : public ::testing::Test {
     return batch;
   }
 
-  static std::unique_ptr<CostModel> ModelOf(const ProfileData& data) {
+  static std::unique_ptr<CostModel> ModelOf(
+      const ProfileData& data,
+      ProfileOptions::ThrottleRule rule = ProfileOptions::FOLLOWED) {
     const auto tables = ParseProfileTables(
         ProfileFiles(data, {1, 2, 4, 8, 16, 32, 64}, {{"gpu", "fake"}}),
         "profile");
     EXPECT_OK(tables);
     ProfileOptions options;
     options.set_num_layers(kLayers);
+    options.set_throttle_rule(rule);
     return CreateProfileModel(LookupModel("llama3.1_8b").value(),
                               LookupDevice("h200").value(), {}, options,
                               *tables)
         .value();
+  }
+
+  static absl::StatusOr<ProfileData> MeasureAndCalibrate(Profiler& profiler) {
+    ASSIGN_OR_RETURN(const ProfileData pieces, profiler.Measure());
+    return profiler.Calibrate(*ModelOf(pieces, ProfileOptions::RECOVERED));
   }
 
   FakeEngine engine_;
@@ -192,7 +203,7 @@ class ProfilerTest : public ::testing::Test {
 TEST_F(ProfilerTest, TablesPredictWholeIterations) {
   const auto journal = OpenJournal();
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
-  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, MeasureAndCalibrate(profiler));
   EXPECT_LE(engine_.now - absl::UnixEpoch(), absl::Minutes(5));
   EXPECT_NEAR(data.host_constant_us, 20, 1e-6);
   EXPECT_NEAR(data.host_per_sequence_us, 0.5, 1e-6);
@@ -204,9 +215,9 @@ TEST_F(ProfilerTest, TablesPredictWholeIterations) {
   for (const MeasuredBatch& batch :
        {Decodes(1, 4096), Typical(64, 4096), Typical(8, 64),
         Mixed({1024, 4096}, 1, 4096), Mixed({1024, 0}, 0, 0)}) {
-    EXPECT_NEAR(model->IterationTime(batch.shape()).micros() /
-                    FakeEngine::DeviceUs(batch),
-                1, 0.01)
+    EXPECT_NEAR(
+        model->IterationTime(batch.shape()).micros() / engine_.DeviceUs(batch),
+        1, 0.01)
         << KeyOf(batch);
   }
   ASSERT_OK_AND_ASSIGN(const std::vector<CheckRow> rows,
@@ -221,14 +232,14 @@ TEST_F(ProfilerTest, TablesPredictWholeIterations) {
 TEST_F(ProfilerTest, FindsTheStepsOfLinearLayers) {
   const auto journal = OpenJournal();
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
-  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, MeasureAndCalibrate(profiler));
   const auto model = ModelOf(data);
   // 8 tokens on either side of a step at 640.
   for (const int tokens : {632, 640, 648}) {
     MeasuredBatch batch = Mixed({tokens, 0}, 0, 0);
-    EXPECT_NEAR(model->IterationTime(batch.shape()).micros() /
-                    FakeEngine::DeviceUs(batch),
-                1, 0.02)
+    EXPECT_NEAR(
+        model->IterationTime(batch.shape()).micros() / engine_.DeviceUs(batch),
+        1, 0.02)
         << tokens;
   }
 }
@@ -237,7 +248,7 @@ TEST_F(ProfilerTest, TellsACardsThrottlingFromItsTimes) {
   engine_.clock_follows_power = true;
   const auto journal = OpenJournal();
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
-  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, MeasureAndCalibrate(profiler));
   const auto model = ModelOf(data);
   // The fake is at every moment where an exponential is; Throttle steps.
   EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 8e3);
@@ -267,7 +278,7 @@ TEST_F(ProfilerTest, StandsNoise) {
   engine_.restlessness = 0.1;
   const auto journal = OpenJournal();
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
-  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, MeasureAndCalibrate(profiler));
   EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 15e3);
   EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.01);
   const auto model = ModelOf(data);
@@ -293,10 +304,33 @@ TEST_F(ProfilerTest, StandsNoise) {
   }
 }
 
+TEST_F(ProfilerTest, WholeBatchesMendWhatPiecesGetWrong) {
+  engine_.clock_follows_power = true;
+  engine_.pieces_off = 1.05;
+  const auto journal = OpenJournal();
+  Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData pieces, profiler.Measure());
+  const auto before = ModelOf(pieces, ProfileOptions::RECOVERED);
+  ASSERT_OK_AND_ASSIGN(const ProfileData whole, profiler.Calibrate(*before));
+  const auto after = ModelOf(whole, ProfileOptions::RECOVERED);
+  double off_before = 0;
+  double off_after = 0;
+  int count = 0;
+  for (int tokens = 300; tokens <= 1024; tokens += 50, ++count) {
+    const MeasuredBatch batch = Mixed({tokens, 0}, 0, 0);
+    const double us = engine_.DeviceUs(batch);
+    const BatchShape shape = batch.shape();
+    off_before += before->IterationTime(shape).micros() / us - 1;
+    off_after += after->IterationTime(shape).micros() / us - 1;
+  }
+  EXPECT_GT(off_before / count, 0.03);
+  EXPECT_NEAR(off_after / count, 0, 0.01);
+}
+
 TEST_F(ProfilerTest, SeesNoThrottlingWhereThereIsNone) {
   const auto journal = OpenJournal();
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
-  ASSERT_OK_AND_ASSIGN(const ProfileData data, profiler.Measure());
+  ASSERT_OK_AND_ASSIGN(const ProfileData data, MeasureAndCalibrate(profiler));
   EXPECT_EQ(data.throttle.time_constant_us, 0);
   EXPECT_TRUE(data.throttle.by_tokens.x.empty());
 }

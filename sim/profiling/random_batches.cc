@@ -66,29 +66,59 @@ std::vector<int32_t> TypicalLengths(int32_t count, double mean, uint64_t draw) {
   return whole;
 }
 
-MeasuredBatch RandomBatch(Rng& rng, const BatchLimits& limits) {
-  const int64_t kind = rng.UniformInt(0, 4);
-  MeasuredBatch batch;
-  int32_t decodes = 0;
-  if (kind != 0) decodes = LogUniform(rng, limits.max_sequences - kMostChunks);
-  batch.decode_kv =
-      UnevenLengths(rng, decodes, kMedianPrompt, kPromptSigma, limits.max_kv);
-  if (kind == 1) return batch;
-  int32_t room = limits.max_tokens - decodes;
-  // Not every iteration is full.
-  if (rng.Bernoulli(0.5)) room = std::max(2, LogUniform(rng, room));
+namespace {
+
+void AddDecodes(Rng& rng, const BatchLimits& limits, MeasuredBatch* batch) {
+  const int32_t count = LogUniform(rng, limits.max_sequences - kMostChunks);
+  batch->decode_kv =
+      UnevenLengths(rng, count, kMedianPrompt, kPromptSigma, limits.max_kv);
+}
+
+// Prompts of so many tokens, the last one cut.
+void AddPrompts(Rng& rng, const BatchLimits& limits, int32_t tokens,
+                MeasuredBatch* batch) {
   // A chunk of one token would be a decode.
-  while (room > 1 && batch.chunks.size() < kMostChunks) {
+  while (tokens > 1 && batch->chunks.size() < kMostChunks) {
     PrefillChunk chunk;
     chunk.query_tokens = std::clamp(
-        Length(rng, kMedianPrompt, kPromptSigma, limits.max_tokens), 2, room);
-    if (batch.chunks.empty() && rng.Bernoulli(0.4)) {
+        Length(rng, kMedianPrompt, kPromptSigma, limits.max_tokens), 2, tokens);
+    if (batch->chunks.empty() && rng.Bernoulli(0.4)) {
       chunk.context_tokens =
           Length(rng, kMedianPrompt, kPromptSigma, limits.max_context);
     }
-    room -= chunk.query_tokens;
-    batch.chunks.push_back(chunk);
+    tokens -= chunk.query_tokens;
+    batch->chunks.push_back(chunk);
   }
+}
+
+}  // namespace
+
+MeasuredBatch ServedBatch(Rng& rng, const BatchLimits& limits,
+                          bool with_prompts) {
+  constexpr int32_t kBudgets[] = {512, 1024, 2048};
+  MeasuredBatch batch;
+  // Some policies compute prompts alone.
+  if (!with_prompts || rng.Bernoulli(0.75)) AddDecodes(rng, limits, &batch);
+  if (!with_prompts) return batch;
+  const auto decodes = static_cast<int32_t>(batch.decode_kv.size());
+  const int32_t budget =
+      std::min(limits.max_tokens, kBudgets[rng.UniformInt(0, 2)]);
+  int32_t room = std::max(2, budget - decodes);
+  if (rng.Bernoulli(0.5)) room = std::max(2, LogUniform(rng, room));
+  AddPrompts(rng, limits, room, &batch);
+  return batch;
+}
+
+MeasuredBatch RandomBatch(Rng& rng, const BatchLimits& limits) {
+  const int64_t kind = rng.UniformInt(0, 4);
+  MeasuredBatch batch;
+  if (kind != 0) AddDecodes(rng, limits, &batch);
+  if (kind == 1) return batch;
+  int32_t room =
+      limits.max_tokens - static_cast<int32_t>(batch.decode_kv.size());
+  // Not every iteration is full.
+  if (rng.Bernoulli(0.5)) room = std::max(2, LogUniform(rng, room));
+  AddPrompts(rng, limits, room, &batch);
   return batch;
 }
 

@@ -28,6 +28,12 @@ std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
 std::vector<int32_t> TypicalLengths(int32_t count, double mean,
                                     uint64_t draw = 0);
 
+// An iteration of a server: decodes of uneven lengths, more or fewer, and with
+// prompts whatever a policy that fills 512, 1,024, 2,048 tokens or a random
+// number of them adds.
+MeasuredBatch ServedBatch(Rng& rng, const BatchLimits& limits,
+                          bool with_prompts);
+
 // One of: decodes alone, prompts alone, prompts beside decodes.  Prompts are
 // cut to what the limits leave; the first may go on after a context.
 MeasuredBatch RandomBatch(Rng& rng, const BatchLimits& limits);

@@ -38,28 +38,22 @@ struct Kind {
 // By tokens.
 using Kinds = std::map<int64_t, Kind>;
 
-double Relative(const ThrottleSample& sample) {
-  return sample.recovered_us > 0 ? sample.device_us / sample.recovered_us
-                                 : sample.device_us;
-}
-
 // Of kinds with enough samples.
 std::vector<ThrottleSample> WithoutHiccups(
     absl::Span<const ThrottleSample> series) {
   std::map<int64_t, std::vector<double>> times;
-  for (const ThrottleSample& s : series) times[s.tokens].push_back(Relative(s));
+  for (const ThrottleSample& s : series) times[s.tokens].push_back(s.device_us);
   std::map<int64_t, double> medians;
-  for (auto& [tokens, values] : times) {
-    if (values.size() >= kFewest) medians[tokens] = Median(std::move(values));
+  for (auto& [tokens, us] : times) {
+    if (us.size() >= kFewest) medians[tokens] = Median(std::move(us));
   }
   std::vector<ThrottleSample> rest;
   for (const ThrottleSample& s : series) {
     const auto median = medians.find(s.tokens);
     if (median == medians.end()) continue;
     rest.push_back(s);
-    const double relative = Relative(s);
-    if (relative > kHiccup * median->second) {
-      rest.back().device_us *= median->second / relative;
+    if (s.device_us > kHiccup * median->second) {
+      rest.back().device_us = median->second;
     }
   }
   return rest;
@@ -176,109 +170,30 @@ double ErrorOf(const Kinds& kinds, const Fits& fits,
   return error;
 }
 
-// Of one kind: m is a sample's mean state, r what it took over what it takes on
-// a recovered card.
-struct Sums {
-  double mm = 0;
-  double mr = 0;  // of m (r - 1)
-  double rr = 0;  // of (r - 1)^2
+}  // namespace
 
-  double slowdown() const { return mm > 0 ? std::max(0.0, mr / mm) : 0; }
-  double error() const {
-    const double s = slowdown();
-    return rr - 2 * s * mr + s * s * mm;
-  }
-  void Add(const Sums& other) {
-    mm += other.mm;
-    mr += other.mr;
-    rr += other.rr;
-  }
-};
-// By tokens.
-using SumsOfKinds = std::map<int64_t, Sums>;
-
-SumsOfKinds SumUp(const std::vector<ThrottleSample>& series,
-                  const ThrottleTable& table) {
-  const Throttle throttle(table);
-  double state = 0;
-  SumsOfKinds kinds;
-  for (const ThrottleSample& sample : series) {
-    const double mean =
-        throttle.MeanState(sample.tokens, sample.recovered_us, state);
-    const double slower = sample.device_us / sample.recovered_us - 1;
-    kinds[sample.tokens].Add({mean * mean, mean * slower, slower * slower});
-    state = throttle.After(sample.tokens, SimDuration::Micros(sample.device_us),
-                           state);
-  }
-  return kinds;
-}
-
-// Takes the slowdowns of a table over; returns the squared error.
-double TakeSlowdowns(const SumsOfKinds& kinds, ThrottleTable& table) {
-  Sums memory;
-  Sums compute;
-  double error = 0;
-  Curve by_tokens = {{table.memory_tokens}, {0}};
-  for (const auto& [tokens, sums] : kinds) {
-    const auto x = static_cast<double>(tokens);
-    if (x <= table.memory_tokens) {
-      memory.Add(sums);
-      continue;
-    }
-    if (x >= table.compute_tokens) compute.Add(sums);
-    error += sums.error();
-    by_tokens.x.push_back(x);
-    by_tokens.y.push_back(sums.slowdown());
-  }
-  table.memory_slowdown = by_tokens.y[0] = memory.slowdown();
-  table.compute_slowdown = compute.slowdown();
-  table.by_tokens = std::move(by_tokens);
-  return error + memory.error();
-}
-
-// The time constant and the number of tokens with the least error, of a
-// function that fills in the slowdowns and tells the error.
-template <typename Fill>
-ThrottleTable Search(double memory_tokens, const Fill& fill) {
+ThrottleTable FitThrottle(absl::Span<const ThrottleSample> series,
+                          double memory_tokens) {
+  const std::vector<ThrottleSample> samples = WithoutHiccups(series);
   ThrottleTable best;
   double least = std::numeric_limits<double>::infinity();
   for (double constant = kShortest; constant <= kLongest; constant *= kRatio) {
     for (double tokens = memory_tokens + kTokenStep; tokens <= kMostTokens;
          tokens += kTokenStep) {
       ThrottleTable table = {constant, 0, 0, memory_tokens, tokens, {}};
-      const double error = fill(table);
+      const Kinds kinds = Sort(samples, table);
+      const Fits fits = FitKinds(kinds, table);
+      FitSlowdowns(fits, table);
+      const double error = ErrorOf(kinds, fits, table);
       if (error >= least) continue;
       least = error;
       best = table;
     }
   }
-  return best;
-}
-
-}  // namespace
-
-ThrottleTable FitThrottle(absl::Span<const ThrottleSample> series,
-                          double memory_tokens) {
-  const std::vector<ThrottleSample> samples = WithoutHiccups(series);
-  const ThrottleTable best = Search(memory_tokens, [&](ThrottleTable& table) {
-    const Kinds kinds = Sort(samples, table);
-    const Fits fits = FitKinds(kinds, table);
-    FitSlowdowns(fits, table);
-    return ErrorOf(kinds, fits, table);
-  });
   if (std::max(best.compute_slowdown, best.memory_slowdown) < kNoSlowdown) {
     return {};
   }
   return best;
-}
-
-ThrottleTable FitKnownThrottle(absl::Span<const ThrottleSample> series,
-                               double memory_tokens) {
-  const std::vector<ThrottleSample> samples = WithoutHiccups(series);
-  const ThrottleTable best = Search(memory_tokens, [&](ThrottleTable& table) {
-    return TakeSlowdowns(SumUp(samples, table), table);
-  });
-  return best.by_tokens.x.size() < 2 ? ThrottleTable() : best;
 }
 
 }  // namespace interleave::sim

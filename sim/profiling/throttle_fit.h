@@ -13,8 +13,6 @@ namespace interleave::sim {
 struct ThrottleSample {
   int64_t tokens = 0;
   double device_us = 0;
-  // What it takes on a recovered card; FitThrottle does without.
-  double recovered_us = 0;
 };
 
 // From iterations that ran one after the other, on a card that had recovered
@@ -27,13 +25,6 @@ struct ThrottleSample {
 // eight samples and more, or none slows down by half a percent.
 ThrottleTable FitThrottle(absl::Span<const ThrottleSample> series,
                           double memory_tokens);
-
-// The same where it is known what each takes on a recovered card: the slowdown
-// of every kind is then that which its times in all states fit best, and ends
-// up in by_tokens. No throttling where no kind of more than `memory_tokens` has
-// eight samples.
-ThrottleTable FitKnownThrottle(absl::Span<const ThrottleSample> series,
-                               double memory_tokens);
 
 }  // namespace interleave::sim
 

@@ -1,0 +1,265 @@
+#include "sim/profiling/calibration.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/sim_time.h"
+#include "sim/cost/throttle.h"
+
+namespace interleave::sim {
+namespace {
+
+// Time constants that are tried, in microseconds, and numbers of tokens above
+// memory_tokens; then those between, next to the best.
+constexpr double kShortest = 5e3;
+constexpr double kLongest = 3e5;
+constexpr double kRatio = 1.25;
+constexpr double kFineRatio = 1.05;
+constexpr double kTokenStep = 128;
+constexpr double kFineTokenStep = 64;
+constexpr double kMostTokens = 1024;
+constexpr int64_t kOwn = 32;
+constexpr size_t kOfBin = 64;
+constexpr double kHiccup = 2;
+// Rounds after which levels and slowdowns, which follow from each other, have
+// settled.
+constexpr int kSettled = 4;
+constexpr double kNoSlowdown = 0.005;
+
+// Which samples share a level.
+struct Bins {
+  // By sample; `count` for one that counts for the state only.
+  std::vector<size_t> of_sample;
+  size_t count = 0;
+};
+
+struct Sized {
+  double size;
+  size_t sample;
+};
+
+// The bins of samples of one kind, with the sizes they are for.
+struct KindBins {
+  std::vector<std::pair<double, size_t>> by_last;  // last size, bin
+  std::map<double, size_t> own;                    // size, bin
+};
+
+KindBins Sort(std::vector<Sized> samples, Bins* bins) {
+  std::stable_sort(
+      samples.begin(), samples.end(),
+      [](const Sized& a, const Sized& b) { return a.size < b.size; });
+  KindBins kind;
+  std::map<double, int64_t> counts;
+  for (const Sized& s : samples) ++counts[s.size];
+  size_t in_bin = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto& [size, sample] = samples[i];
+    if (counts[size] >= kOwn) {
+      const auto [own, fresh] = kind.own.insert({size, bins->count});
+      if (fresh) ++bins->count;
+      bins->of_sample[sample] = own->second;
+      continue;
+    }
+    const bool new_size =
+        kind.by_last.empty() || kind.by_last.back().first != size;
+    if (kind.by_last.empty() || (in_bin >= kOfBin && new_size)) {
+      kind.by_last.push_back({size, bins->count++});
+      in_bin = 0;
+    }
+    ++in_bin;
+    kind.by_last.back().first = size;
+    bins->of_sample[sample] = kind.by_last.back().second;
+  }
+  return kind;
+}
+
+// A sample in a table's states.
+struct Row {
+  size_t bin;
+  double ratio;  // device over table
+  // The state's mean, times the share of memory and of matrix products.
+  double memory;
+  double compute;
+};
+
+std::vector<Row> RowsOf(absl::Span<const SeriesSample> series, const Bins& bins,
+                        const ThrottleTable& table) {
+  const Throttle throttle(table);
+  std::vector<Row> rows;
+  double state = 0;
+  for (size_t i = 0; i < series.size(); ++i) {
+    const SeriesSample& s = series[i];
+    const double share =
+        s.tokens_beside_prefill == 0
+            ? 0
+            : table.ComputeShare(static_cast<double>(s.tokens_beside_prefill));
+    const double mean =
+        throttle.MeanState(s.tokens_beside_prefill, s.table_us, state);
+    if (bins.of_sample[i] < bins.count) {
+      rows.push_back({bins.of_sample[i], s.device_us / s.table_us,
+                      mean * (1 - share), mean * share});
+    }
+    state = throttle.After(s.tokens_beside_prefill,
+                           SimDuration::Micros(s.device_us), state);
+  }
+  return rows;
+}
+
+double Slower(const Row& row, const ThrottleTable& table) {
+  return 1 + table.memory_slowdown * row.memory +
+         table.compute_slowdown * row.compute;
+}
+
+// Least squares of the levels, the slowdowns being known.
+std::vector<double> LevelsOf(const std::vector<Row>& rows, size_t count,
+                             const ThrottleTable& table) {
+  std::vector<double> xx(count, 0);
+  std::vector<double> xy(count, 0);
+  for (const Row& row : rows) {
+    const double slower = Slower(row, table);
+    xx[row.bin] += slower * slower;
+    xy[row.bin] += slower * row.ratio;
+  }
+  std::vector<double> levels(count, 1);
+  for (size_t i = 0; i < count; ++i) {
+    if (xx[i] > 0) levels[i] = xy[i] / xx[i];
+  }
+  return levels;
+}
+
+// Of the slowdowns, by what the samples of a bin have apart: their mean says
+// nothing, since the level, which is known but for that, takes it up.
+void FitSlowdowns(const std::vector<Row>& rows,
+                  const std::vector<double>& levels, ThrottleTable* table) {
+  struct Means {
+    double n = 0;
+    double memory = 0;
+    double compute = 0;
+    double ratio = 0;
+  };
+  std::vector<Means> means(levels.size());
+  for (const Row& row : rows) {
+    Means& mean = means[row.bin];
+    mean.n += 1;
+    mean.memory += row.memory;
+    mean.compute += row.compute;
+    mean.ratio += row.ratio / levels[row.bin];
+  }
+  double mm = 0;
+  double mc = 0;
+  double cc = 0;
+  double my = 0;
+  double cy = 0;
+  for (const Row& row : rows) {
+    const Means& mean = means[row.bin];
+    const double m = row.memory - mean.memory / mean.n;
+    const double c = row.compute - mean.compute / mean.n;
+    const double y = row.ratio / levels[row.bin] - mean.ratio / mean.n;
+    mm += m * m;
+    mc += m * c;
+    cc += c * c;
+    my += m * y;
+    cy += c * y;
+  }
+  const double determinant = mm * cc - mc * mc;
+  if (determinant <= 0) return;
+  table->memory_slowdown = std::max(0.0, (my * cc - cy * mc) / determinant);
+  table->compute_slowdown = std::max(0.0, (cy * mm - my * mc) / determinant);
+}
+
+double ErrorOf(const std::vector<Row>& rows, const std::vector<double>& levels,
+               const ThrottleTable& table) {
+  double error = 0;
+  for (const Row& row : rows) {
+    const double off = row.ratio - levels[row.bin] * Slower(row, table);
+    error += off * off;
+  }
+  return error;
+}
+
+Level LevelOf(const KindBins& kind, const std::vector<double>& levels) {
+  std::vector<Level::Bin> bins;
+  for (const auto& [last, bin] : kind.by_last) {
+    bins.push_back({last, levels[bin]});
+  }
+  std::map<double, double> own;
+  for (const auto& [size, bin] : kind.own) own[size] = levels[bin];
+  return Level(std::move(bins), std::move(own));
+}
+
+}  // namespace
+
+Level::Level(std::vector<Bin> bins, std::map<double, double> own)
+    : bins_(std::move(bins)), own_(std::move(own)) {}
+
+double Level::At(double size) const {
+  const auto own = own_.find(size);
+  if (own != own_.end()) return own->second;
+  for (const Bin& bin : bins_) {
+    if (size <= bin.last) return bin.factor;
+  }
+  if (!bins_.empty()) return bins_.back().factor;
+  if (own_.empty()) return 1;
+  const auto next = own_.lower_bound(size);
+  return next == own_.end() ? own_.rbegin()->second : next->second;
+}
+
+Calibration Calibrate(absl::Span<const SeriesSample> series,
+                      double memory_tokens) {
+  Bins bins;
+  bins.of_sample.assign(series.size(), std::numeric_limits<size_t>::max());
+  std::vector<Sized> prompts;
+  std::vector<Sized> decodes;
+  for (size_t i = 0; i < series.size(); ++i) {
+    const SeriesSample& s = series[i];
+    if (!(s.table_us > 0) || s.device_us > kHiccup * s.table_us) continue;
+    if (s.tokens_beside_prefill > 0) {
+      prompts.push_back({static_cast<double>(s.tokens_beside_prefill), i});
+    } else {
+      decodes.push_back({static_cast<double>(s.decodes), i});
+    }
+  }
+  const KindBins of_prompts = Sort(std::move(prompts), &bins);
+  const KindBins of_decodes = Sort(std::move(decodes), &bins);
+  Calibration best;
+  double least = std::numeric_limits<double>::infinity();
+  const auto try_out = [&](double constant, double tokens) {
+    ThrottleTable table = {constant, 0, 0, memory_tokens, tokens, {}};
+    const std::vector<Row> rows = RowsOf(series, bins, table);
+    std::vector<double> levels(bins.count, 1);
+    for (int round = 0; round < kSettled; ++round) {
+      FitSlowdowns(rows, levels, &table);
+      levels = LevelsOf(rows, bins.count, table);
+    }
+    const double error = ErrorOf(rows, levels, table);
+    if (error >= least) return;
+    least = error;
+    best = {table, LevelOf(of_prompts, levels), LevelOf(of_decodes, levels)};
+  };
+  for (double constant = kShortest; constant <= kLongest; constant *= kRatio) {
+    for (double tokens = memory_tokens + kTokenStep; tokens <= kMostTokens;
+         tokens += kTokenStep) {
+      try_out(constant, tokens);
+    }
+  }
+  const ThrottleTable near = best.throttle;
+  for (double constant = near.time_constant_us / kRatio;
+       constant < near.time_constant_us * kRatio; constant *= kFineRatio) {
+    for (const double more : {-kFineTokenStep, 0.0, kFineTokenStep}) {
+      try_out(constant, near.compute_tokens + more);
+    }
+  }
+  if (std::max(best.throttle.compute_slowdown, best.throttle.memory_slowdown) <
+      kNoSlowdown) {
+    best.throttle = {};
+  }
+  return best;
+}
+
+}  // namespace interleave::sim

@@ -1,0 +1,79 @@
+// Calibrate: what tables of small pieces are off by for whole batches, and how
+// much a card slows down under them.
+//
+// Tables are sums of pieces that were measured apart, on a card that had
+// recovered.  Whole batches in a long series, as a server runs them, take a
+// little more or less than these sums, and longer on a throttled card: batch i
+// takes
+//
+//   device_i = table_i x level x (1 + slowdown x state_i)
+//
+// where the state follows the work (sim/cost/throttle.h), the slowdown is
+// between that of memory and that of matrix products, and the level is one
+// number for all batches of about a size, one for prompts and one for decodes
+// alone.
+
+#ifndef SIM_PROFILING_CALIBRATION_H_
+#define SIM_PROFILING_CALIBRATION_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "sim/cost/throttle.h"
+
+namespace interleave::sim {
+
+// One of a series of batches that ran one after the other.
+struct SeriesSample {
+  // Of a batch with prompts, else 0.
+  int64_t tokens_beside_prefill = 0;
+  // Of a batch of decodes alone.
+  int64_t decodes = 0;
+  // What the tables say for a recovered card, and what it took; microseconds.
+  double table_us = 0;
+  double device_us = 0;
+};
+
+// By what a batch of a size is to be multiplied.
+class Level {
+ public:
+  // One factor for sizes up to and including `last`.
+  struct Bin {
+    double last = 0;
+    double factor = 1;
+  };
+
+  Level() = default;
+  // `bins` ascend; the last stands for what is larger, too.  `own`: of sizes
+  // that have a factor of their own.
+  Level(std::vector<Bin> bins, std::map<double, double> own);
+
+  // 1 where nothing is known.
+  double At(double size) const;
+
+ private:
+  std::vector<Bin> bins_;
+  std::map<double, double> own_;
+};
+
+struct Calibration {
+  // by_tokens is empty: the slowdown is that of the shares.
+  ThrottleTable throttle;
+  Level with_prefill;   // by tokens
+  Level decodes_alone;  // by sequences
+};
+
+// The least squared relative error; time constants, and numbers of tokens from
+// which on a batch multiplies matrices all the time, are tried out.  The card
+// had recovered before the first sample.  Sizes that occur often (32 times and
+// more) have a level of their own, the others one for 64 samples and more of
+// neighbouring sizes.  A sample that took more than twice what the tables say
+// is a hiccup, and counts for the card's state only.
+Calibration Calibrate(absl::Span<const SeriesSample> series,
+                      double memory_tokens);
+
+}  // namespace interleave::sim
+
+#endif  // SIM_PROFILING_CALIBRATION_H_

@@ -1,0 +1,121 @@
+#include "sim/profiling/calibration.h"
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "base/random.h"
+#include "base/sim_time.h"
+#include "gtest/gtest.h"
+#include "sim/cost/throttle.h"
+
+namespace interleave::sim {
+namespace {
+
+TEST(LevelTest, ByHand) {
+  const Level level({{100, 0.9}, {200, 1.1}}, {{64, 0.5}, {1024, 0.7}});
+  EXPECT_EQ(level.At(1), 0.9);
+  EXPECT_EQ(level.At(64), 0.5);
+  EXPECT_EQ(level.At(65), 0.9);
+  EXPECT_EQ(level.At(100), 0.9);
+  EXPECT_EQ(level.At(101), 1.1);
+  EXPECT_EQ(level.At(1000), 1.1);
+  EXPECT_EQ(level.At(1024), 0.7);
+  EXPECT_EQ(Level().At(5), 1);
+  const Level own({}, {{64, 0.5}, {1024, 0.7}});
+  EXPECT_EQ(own.At(1), 0.5);
+  EXPECT_EQ(own.At(65), 0.7);
+  EXPECT_EQ(own.At(5000), 0.7);
+}
+
+// What the tables of a fake card are off by.
+double TrueLevel(int64_t tokens, int64_t decodes) {
+  if (tokens == 0) return decodes <= 32 ? 1.02 : 0.97;
+  if (tokens == 1024) return 0.9;
+  return 0.95;
+}
+
+// Batches of all sizes under changing load, on a card that follows `table`;
+// each time is off by up to `noise` of it.
+std::vector<SeriesSample> Series(const ThrottleTable& table, double noise,
+                                 int count) {
+  Rng rng(7);
+  const Throttle throttle(table);
+  double state = 0;
+  double load = 0;
+  std::vector<SeriesSample> series;
+  for (int i = 0; i < count; ++i) {
+    if (i % 40 == 0) load = rng.Uniform01();
+    SeriesSample s;
+    if (rng.Bernoulli(load)) {
+      s.tokens_beside_prefill =
+          rng.Bernoulli(0.3) ? 1024 : rng.UniformInt(2, 2048);
+      s.table_us = 3'500 + 20 * static_cast<double>(s.tokens_beside_prefill);
+    } else {
+      s.decodes = rng.UniformInt(1, 256);
+      s.table_us = 4'000 + 25 * static_cast<double>(s.decodes);
+    }
+    const int64_t tokens = s.tokens_beside_prefill;
+    const double us = s.table_us * TrueLevel(tokens, s.decodes);
+    s.device_us = us * (1 + throttle.Slowdown(tokens) *
+                                throttle.MeanState(tokens, us, state));
+    s.device_us *= 1 + noise * (2 * rng.Uniform01() - 1);
+    state = throttle.After(tokens, SimDuration::Micros(s.device_us), state);
+    series.push_back(s);
+  }
+  return series;
+}
+
+void ExpectLevels(const Calibration& calibration, double within) {
+  EXPECT_NEAR(calibration.with_prefill.At(1024), 0.9, within);
+  for (const double tokens : {200, 700, 1023, 1025, 2000}) {
+    EXPECT_NEAR(calibration.with_prefill.At(tokens), 0.95, within) << tokens;
+  }
+  for (const double decodes : {5, 20}) {
+    EXPECT_NEAR(calibration.decodes_alone.At(decodes), 1.02, within);
+  }
+  for (const double decodes : {60, 200, 300}) {
+    EXPECT_NEAR(calibration.decodes_alone.At(decodes), 0.97, within);
+  }
+}
+
+TEST(CalibrateTest, FindsWhatACardFollows) {
+  const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512, {}};
+  const Calibration exact = Calibrate(Series(truth, 0, 3000), 128);
+  EXPECT_NEAR(exact.throttle.time_constant_us, 30'000, 0.06 * 30'000);
+  EXPECT_NEAR(exact.throttle.compute_slowdown, 0.28, 0.01);
+  EXPECT_NEAR(exact.throttle.memory_slowdown, 0.09, 0.01);
+  EXPECT_EQ(exact.throttle.memory_tokens, 128);
+  EXPECT_EQ(exact.throttle.compute_tokens, 512);
+  EXPECT_TRUE(exact.throttle.by_tokens.x.empty());
+  ExpectLevels(exact, 0.006);
+  const Calibration noisy = Calibrate(Series(truth, 0.08, 3000), 128);
+  EXPECT_NEAR(noisy.throttle.time_constant_us, 30'000, 0.3 * 30'000);
+  EXPECT_NEAR(noisy.throttle.compute_slowdown, 0.28, 0.03);
+  EXPECT_NEAR(noisy.throttle.memory_slowdown, 0.09, 0.02);
+  ExpectLevels(noisy, 0.025);
+}
+
+TEST(CalibrateTest, SeesNoThrottlingWhereThereIsNone) {
+  const Calibration fit = Calibrate(Series({}, 0, 3000), 128);
+  EXPECT_EQ(fit.throttle.time_constant_us, 0);
+  ExpectLevels(fit, 0.001);
+}
+
+TEST(CalibrateTest, LeavesOutHiccups) {
+  const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512, {}};
+  std::vector<SeriesSample> series = Series(truth, 0, 3000);
+  for (size_t i = 20; i < series.size(); i += 100) series[i].device_us *= 20;
+  // The card's state is not what it was, but nothing is off by 19 / 100.
+  ExpectLevels(Calibrate(series, 128), 0.05);
+}
+
+TEST(CalibrateTest, KnowsNothingOfNothing) {
+  const Calibration fit = Calibrate({}, 128);
+  EXPECT_EQ(fit.throttle.time_constant_us, 0);
+  EXPECT_EQ(fit.with_prefill.At(512), 1);
+  EXPECT_EQ(fit.decodes_alone.At(8), 1);
+}
+
+}  // namespace
+}  // namespace interleave::sim
