@@ -292,6 +292,28 @@ TEST(DecoderTest, TheFirstLayersAloneAreTheReferences) {
   }
 }
 
+TEST(DecoderTest, AttentionAloneTakesLessAndSamplesNothing) {
+  SKIP_WITHOUT_GPU();
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> decoder,
+                       Decoder::Create(Options()));
+  Sequence s = MakeSequence(Prompt(90, 1), 0);
+  const DecoderSequence sequence = {90, 0, true, s.blocks};
+  DecoderBatch batch;
+  batch.sequences = absl::MakeConstSpan(&sequence, 1);
+  batch.tokens = s.tokens;
+  for (int warm = 0; warm < 2; ++warm) {
+    ASSERT_OK(decoder->Run(batch, nullptr).status());
+  }
+  ASSERT_OK_AND_ASSIGN(const DecoderTiming whole, decoder->Run(batch, nullptr));
+  batch.skip_rest = true;
+  batch.layers = 1;
+  DecoderOutput output;
+  ASSERT_OK_AND_ASSIGN(const DecoderTiming alone, decoder->Run(batch, &output));
+  EXPECT_TRUE(output.tokens.empty());
+  EXPECT_GT(alone.device, SimDuration::Zero());
+  EXPECT_LT(alone.device, whole.device);
+}
+
 // Runs a prompt in chunks, then decodes.
 absl::StatusOr<std::vector<int32_t>> Generate(Decoder& decoder, int32_t chunk,
                                               bool skip_graph) {

@@ -814,6 +814,8 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   Rng rng = Rng(options_.seed).Fork("series");
   RETURN_IF_ERROR(timer_.Recover());
   std::vector<SeriesSample> series;
+  // The host's share is that of whole batches, too.
+  host_.clear();
   double load = 0;
   for (int64_t n = 0; n < kMostOfSeries; ++n) {
     if (n >= kFewestOfSeries && UsedShare() >= kSeriesShare) break;
@@ -825,6 +827,8 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
     series.push_back({shape.tokens_beside_prefill(), shape.decode.count,
                       recovered.IterationTime(shape).micros(),
                       time.device.micros()});
+    host_.push_back(
+        {static_cast<double>(batch.num_sequences()), time.host.micros()});
   }
   data_.stages.back().measurements = static_cast<int64_t>(series.size());
   const Calibration calibration =
@@ -832,6 +836,7 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   data_.throttle = calibration.throttle;
   timer_.set_throttle(data_.throttle);
   Apply(calibration);
+  FitHost();
   return data_;
 }
 
