@@ -22,6 +22,7 @@
 #include "sim/cost/throttle.h"
 #include "sim/profiling/calibration.h"
 #include "sim/profiling/card_timer.h"
+#include "sim/profiling/pieces.h"
 #include "sim/profiling/random_batches.h"
 
 namespace interleave::sim {
@@ -30,13 +31,6 @@ namespace {
 // Batches that are measured in turns; their visits end up some 100 ms apart.
 constexpr size_t kTogether = 64;
 constexpr int kVisits = 5;
-// Layers of a batch that would throttle the card: few, so that they are over
-// before it is. Of linear layers so many, or two of a batch of more tokens; of
-// attention, what takes some 3 ms.
-constexpr int32_t kFewLayers = 4;
-constexpr int64_t kFewLayersTokens = 2048;
-constexpr int32_t kMostAttentionLayers = 16;
-constexpr double kAttentionUs = 3000;
 // Batches during which the card recovers.
 constexpr int32_t kOwnDecodes = 32;
 constexpr int32_t kOwnDecodeKv = 1024;
@@ -116,21 +110,6 @@ MeasuredBatch MixedAt(absl::Span<const double> at) {
   return batch;
 }
 
-// Roughly what a layer's attention takes on a card of the day: only to measure
-// as many as take long enough, and not longer.
-double RoughAttentionUs(const MeasuredBatch& batch) {
-  constexpr double kLaunchUs = 8;
-  constexpr double kUsPerPair = 4e-5;
-  constexpr double kUsPerKv = 1e-3;
-  const BatchShape shape = batch.shape();
-  double us =
-      kLaunchUs + kUsPerKv * static_cast<double>(shape.decode.kv_tokens);
-  for (const PrefillChunk& chunk : batch.chunks) {
-    us += kUsPerPair * QueryKeyPairs(chunk.query_tokens, chunk.context_tokens);
-  }
-  return us;
-}
-
 // There are no tables yet: those that are alike take on a recovered card about
 // what the fastest tenth of them took. Their levels say the rest.
 void AssumeFastest(std::vector<SeriesSample>* series) {
@@ -176,6 +155,7 @@ double Interpolate(const std::map<double, double>& points, double x) {
 
 Profiler::Profiler(ProfilerOptions options, BatchTimer* timer, Journal* journal)
     : options_(std::move(options)),
+      pieces_{options_.num_layers, options_.memory_tokens},
       timer_(Decodes(std::min(kOwnDecodes, options_.max_sequences),
                      std::min(kOwnDecodeKv, options_.max_kv)),
              timer,
@@ -185,6 +165,7 @@ Profiler::Profiler(ProfilerOptions options, BatchTimer* timer, Journal* journal)
              }),
       journal_(journal),
       order_rng_(Rng(options_.seed).Fork("order")),
+      layer_fit_(options_.num_layers),
       begin_(options_.now()),
       stage_begin_(begin_) {}
 
@@ -206,12 +187,6 @@ std::function<bool(int64_t)> Profiler::AffordableUntil(double share) {
         (now - stage_begin_) / std::max<int64_t>(1, stage_measurements_);
     return now + each * more <= begin_ + options_.budget * share;
   };
-}
-
-bool Profiler::Throttles(const MeasuredBatch& batch) const {
-  return options_.num_layers > kFewLayers &&
-         static_cast<double>(batch.shape().tokens_beside_prefill()) >
-             options_.memory_tokens;
 }
 
 double Profiler::RecoveredUs(const MeasuredBatch& batch, double us,
@@ -307,76 +282,15 @@ absl::StatusOr<double> Profiler::DeviceUs(const MeasuredBatch& batch) {
 absl::StatusOr<double> Profiler::LinearUs(double tokens) {
   const auto found = data_.iteration.find(tokens);
   if (found != data_.iteration.end()) return found->second;
-  const std::vector<MeasuredBatch> batches = LinearBatches(tokens);
-  ASSIGN_OR_RETURN(const double us, DeviceUs(batches[0]));
-  if (batches.size() == 1) return data_.iteration[tokens] = us;
-  FewLayers few = {static_cast<double>(batches[0].layers), us, 0};
-  ASSIGN_OR_RETURN(few.one_us, DeviceUs(batches[1]));
-  few_layers_[tokens] = few;
-  return data_.iteration[tokens] = AllLayers(tokens, few);
-}
-
-// What is outside of layers is the same for all but for what grows with tokens,
-// so that it is known better than any one batch tells it.
-double Profiler::AllLayers(double tokens, const FewLayers& few) const {
-  const double outside =
-      outside_.has_value()
-          ? outside_->constant_us + tokens * outside_->per_token_us
-          : few.one_us - (few.us - few.one_us) / (few.layers - 1);
-  const double layer =
-      std::max(0.0, few.one_us + few.us - 2 * outside) / (few.layers + 1);
-  return outside + options_.num_layers * layer;
-}
-
-// The median line through all pairs (Theil and Sen).
-void Profiler::FitOutside() {
-  std::vector<std::pair<double, double>> points;
-  for (const auto& [tokens, few] : few_layers_) {
-    points.push_back(
-        {tokens, few.one_us - (few.us - few.one_us) / (few.layers - 1)});
+  const std::vector<MeasuredBatch> pieces = LinearPieces(tokens, pieces_);
+  ASSIGN_OR_RETURN(double us, DeviceUs(pieces[0]));
+  if (pieces.size() > 1) {
+    ASSIGN_OR_RETURN(const double one_us, DeviceUs(pieces[1]));
+    const double layers = pieces[0].layers;
+    us = layer_fit_.Add(tokens, {layers, us, one_us});
   }
-  std::vector<double> slopes;
-  for (size_t i = 0; i < points.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      slopes.push_back((points[i].second - points[j].second) /
-                       (points[i].first - points[j].first));
-    }
-  }
-  if (slopes.empty()) return;
-  Outside outside;
-  outside.per_token_us = std::max(0.0, Median(std::move(slopes)));
-  std::vector<double> constants;
-  for (const auto& [tokens, us] : points) {
-    constants.push_back(us - tokens * outside.per_token_us);
-  }
-  outside.constant_us = Median(std::move(constants));
-  outside_ = outside;
-  for (const auto& [tokens, few] : few_layers_) {
-    data_.iteration[tokens] = AllLayers(tokens, few);
-  }
-}
-
-std::vector<MeasuredBatch> Profiler::LinearBatches(double tokens) const {
-  MeasuredBatch batch = Mixed({Whole(tokens), 0}, 0, 0);
-  batch.part = BatchPart::kWithoutAttention;
-  if (!Throttles(batch)) return {batch};
-  std::vector<MeasuredBatch> batches = {batch, batch};
-  batches[0].layers = tokens <= kFewLayersTokens ? kFewLayers : 2;
-  batches[1].layers = 1;
-  return batches;
-}
-
-std::vector<MeasuredBatch> Profiler::AttentionBatches(
-    MeasuredBatch batch) const {
-  if (!Throttles(batch)) return {std::move(batch)};
-  batch.part = BatchPart::kAttention;
-  std::vector<MeasuredBatch> batches = {batch, batch};
-  batches[0].layers =
-      std::min(options_.num_layers,
-               std::clamp(Whole(kAttentionUs / RoughAttentionUs(batch)), 2,
-                          kMostAttentionLayers));
-  batches[1].layers = 1;
-  return batches;
+  data_.iteration[tokens] = us;
+  return us;
 }
 
 MeasuredBatch Profiler::DecodeLinearBatch(double sequences) const {
@@ -474,7 +388,10 @@ absl::Status Profiler::MeasureLinear() {
   const GridFunction function = LinearFunction();
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &grid));
   RETURN_IF_ERROR(Refine(function, {kTokenStep}, kLinearShare, &grid));
-  FitOutside();
+  layer_fit_.FitOutside();
+  for (const auto& [tokens, us] : layer_fit_.All()) {
+    data_.iteration[tokens] = us;
+  }
   return absl::OkStatus();
 }
 
@@ -487,7 +404,8 @@ GridFunction Profiler::LinearFunction() {
   };
   function.prepare = [this](absl::Span<const std::vector<double>> places) {
     std::vector<MeasuredBatch> batches;
-    for (const auto& at : places) Append(LinearBatches(at[0]), &batches);
+    for (const auto& at : places)
+      Append(LinearPieces(at[0], pieces_), &batches);
     return MeasureAll(std::move(batches));
   };
   return function;
@@ -542,7 +460,7 @@ absl::Status Profiler::MeasureDecodeLinear() {
 
 absl::StatusOr<GridSample> Profiler::Attention(const MeasuredBatch& batch,
                                                double rest_us) {
-  const std::vector<MeasuredBatch> batches = AttentionBatches(batch);
+  const std::vector<MeasuredBatch> batches = AttentionPieces(batch, pieces_);
   ASSIGN_OR_RETURN(const double us, DeviceUs(batches[0]));
   double attention = us - rest_us;
   double layers = options_.num_layers;
@@ -596,8 +514,8 @@ GridFunction Profiler::PrefillFunction() {
   function.prepare = [this](absl::Span<const std::vector<double>> places) {
     std::vector<MeasuredBatch> batches;
     for (const auto& at : places) {
-      Append(LinearBatches(at[0]), &batches);
-      Append(AttentionBatches(PrefillAt(at)), &batches);
+      Append(LinearPieces(at[0], pieces_), &batches);
+      Append(AttentionPieces(PrefillAt(at), pieces_), &batches);
     }
     return MeasureAll(std::move(batches));
   };
@@ -612,8 +530,8 @@ GridFunction Profiler::MixedFunction() {
   function.prepare = [this](absl::Span<const std::vector<double>> places) {
     std::vector<MeasuredBatch> batches;
     for (const auto& at : places) {
-      Append(LinearBatches(at[0] + at[2]), &batches);
-      Append(AttentionBatches(MixedAt(at)), &batches);
+      Append(LinearPieces(at[0] + at[2], pieces_), &batches);
+      Append(AttentionPieces(MixedAt(at), pieces_), &batches);
     }
     return MeasureAll(std::move(batches));
   };
@@ -663,7 +581,8 @@ double Profiler::EstimateMixedSeconds(
   for (const std::vector<double>& at : ShuffledPlaces(axes, 1)) {
     const double attention = prefill.At({at[0], at[1]}, &outside) +
                              decode.At({at[2], at[3]}, &outside);
-    const std::vector<MeasuredBatch> batches = AttentionBatches(MixedAt(at));
+    const std::vector<MeasuredBatch> batches =
+        AttentionPieces(MixedAt(at), pieces_);
     double us = 0;
     if (batches.size() == 1) {
       us = Interpolate(data_.iteration, at[0] + at[2]) +

@@ -48,7 +48,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -67,6 +66,7 @@
 #include "sim/profiling/grid_search.h"
 #include "sim/profiling/journal.h"
 #include "sim/profiling/measured_batch.h"
+#include "sim/profiling/pieces.h"
 #include "sim/profiling/random_batches.h"
 
 namespace interleave::sim {
@@ -158,26 +158,12 @@ class Profiler {
     double us;
   };
 
-  // Microseconds of a batch without attention: of its first so many layers, and
-  // of the first alone, each with what is outside of layers.
-  struct FewLayers {
-    double layers;
-    double us;
-    double one_us;
-  };
-  // What is outside of layers.
-  struct Outside {
-    double constant_us;
-    double per_token_us;
-  };
   // The median time of a batch, from the journal if it is there.
   absl::StatusOr<BatchTime> Time(const MeasuredBatch& batch);
   // Measures batches that are not in the journal, some at a time, each at
   // several moments.
   absl::Status MeasureAll(std::vector<MeasuredBatch> batches);
   absl::Status MeasureSome(absl::Span<const MeasuredBatch> batches);
-  // Whether a batch is measured by its first layers.
-  bool Throttles(const MeasuredBatch& batch) const;
   absl::Status Warm(const MeasuredBatch& batch);
   // What a batch that began in `state` and took `us` takes on a recovered card.
   double RecoveredUs(const MeasuredBatch& batch, double us, double state) const;
@@ -188,8 +174,6 @@ class Profiler {
   absl::StatusOr<double> DeviceUs(const MeasuredBatch& batch);
   // An iteration without attention, measured where it has not been.
   absl::StatusOr<double> LinearUs(double tokens);
-  double AllLayers(double tokens, const FewLayers& few) const;
-  void FitOutside();
   absl::StatusOr<double> DecodeLinearUs(double sequences);
   absl::StatusOr<double> LmHeadUs(double sequences) const;
   int32_t GraphSize(double sequences) const;
@@ -204,8 +188,6 @@ class Profiler {
   absl::Status MeasureSkew();
   absl::Status AddSkew(const Grid& decode, const MeasuredBatch& batch);
   // What the samples of some places will ask for.
-  std::vector<MeasuredBatch> LinearBatches(double tokens) const;
-  std::vector<MeasuredBatch> AttentionBatches(MeasuredBatch batch) const;
   MeasuredBatch DecodeLinearBatch(double sequences) const;
   GridFunction LinearFunction();
   GridFunction DecodeFunction();
@@ -232,13 +214,13 @@ class Profiler {
   void StartStage(const std::string& name);
 
   const ProfilerOptions options_;
+  const PieceOptions pieces_;
   CardTimer timer_;
   Journal* const journal_;
   Rng order_rng_;
+  LayerFit layer_fit_;
   const absl::Time begin_;
   std::set<std::string> warm_;
-  std::map<double, FewLayers> few_layers_;  // by tokens
-  std::optional<Outside> outside_;          // once all of these are known
   std::vector<HostSample> host_;
   int64_t stage_measurements_ = 0;
   absl::Time stage_begin_;
