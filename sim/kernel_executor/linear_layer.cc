@@ -17,6 +17,7 @@
 #include "cuda_runtime_api.h"
 #include "sim/kernel_executor/cublas_lt.h"
 #include "sim/kernel_executor/cuda_memory.h"
+#include "sim/kernel_executor/linear_buckets.h"
 
 namespace interleave::sim {
 namespace {
@@ -49,19 +50,6 @@ double LeastMedian(const std::vector<Tried>& all) {
 }
 
 }  // namespace
-
-std::vector<int64_t> LinearBuckets(int64_t max_tokens) {
-  std::vector<int64_t> buckets = {1, 8};
-  // Steps of 16, doubled as the numbers double.
-  int64_t step = 16;
-  while (buckets.back() < max_tokens) {
-    const int64_t next = buckets.back() / step * step + step;
-    buckets.push_back(next);
-    if (next >= 8 * step) step *= 2;
-  }
-  buckets.back() = std::max<int64_t>(max_tokens, 1);
-  return buckets;
-}
 
 absl::StatusOr<std::unique_ptr<LinearContext>> LinearContext::Create(
     void* workspace, int64_t workspace_bytes) {

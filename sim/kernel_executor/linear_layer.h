@@ -128,10 +128,6 @@ class LinearLayer {
   std::vector<Bucket> buckets_;
 };
 
-// Numbers of tokens for which algorithms are chosen apart, up to the first that
-// reaches max_tokens.
-std::vector<int64_t> LinearBuckets(int64_t max_tokens);
-
 }  // namespace interleave::sim
 
 #endif  // SIM_KERNEL_EXECUTOR_LINEAR_LAYER_H_

@@ -1,6 +1,5 @@
 #include "sim/kernel_executor/warm_up.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,12 +10,13 @@
 #include "base/status_macros.h"
 #include "sim/kernel_executor/batch_runner.h"
 #include "sim/kernel_executor/decoder_options.h"
+#include "sim/kernel_executor/linear_buckets.h"
 
 namespace interleave::sim {
 namespace {
 
-// Tokens of chunks: of each kernel for few tokens, and of those for many.
-constexpr int32_t kChunks[] = {512, 128, 64, 32, 16, 2};
+// Tokens of a chunk.
+constexpr int32_t kChunkBesideDecode = 32;
 
 class Warmer {
  public:
@@ -68,10 +68,13 @@ class Warmer {
 
 absl::Status WarmUp(const DecoderOptions& options, BatchRunner& runner) {
   const Warmer warmer(options, runner);
-  for (const int32_t chunk : kChunks) {
-    RETURN_IF_ERROR(warmer.Run(chunk, false));
-    RETURN_IF_ERROR(warmer.Run(chunk, true));
+  // Linear layers have other kernels in every bucket.
+  for (const int64_t tokens : LinearBuckets(options.max_num_batched_tokens)) {
+    if (tokens > 1) {
+      RETURN_IF_ERROR(warmer.Run(static_cast<int32_t>(tokens), false));
+    }
   }
+  RETURN_IF_ERROR(warmer.Run(kChunkBesideDecode, true));
   return warmer.Run(0, true);
 }
 

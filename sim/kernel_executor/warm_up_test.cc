@@ -57,9 +57,10 @@ TEST(WarmUpTest, RunsEveryKind) {
   const DecoderOptions options = Options();
   FakeRunner runner(options);
   EXPECT_OK(WarmUp(options, runner));
-  EXPECT_THAT(runner.batches, Contains(std::pair(512, 1)));
-  EXPECT_THAT(runner.batches, Contains(std::pair(513, 2)));
-  EXPECT_THAT(runner.batches, Contains(std::pair(16, 1)));
+  for (const int tokens : {8, 16, 64, 512, 768}) {
+    EXPECT_THAT(runner.batches, Contains(std::pair(tokens, 1))) << tokens;
+  }
+  EXPECT_THAT(runner.batches, Contains(std::pair(33, 2)));
   EXPECT_EQ(runner.batches.back(), std::pair(1, 1));
 }
 
@@ -71,13 +72,13 @@ TEST(WarmUpTest, LeavesOutWhatDoesNotFit) {
   FakeRunner runner(options);
   EXPECT_OK(WarmUp(options, runner));
   EXPECT_THAT(runner.batches,
-              ElementsAre(std::pair(16, 1), std::pair(2, 1), std::pair(1, 1)));
+              ElementsAre(std::pair(8, 1), std::pair(16, 1), std::pair(1, 1)));
   options = Options();
   options.num_blocks = 1;
   runner.batches.clear();
   EXPECT_OK(WarmUp(options, runner));
   EXPECT_THAT(runner.batches,
-              ElementsAre(std::pair(16, 1), std::pair(2, 1), std::pair(1, 1)));
+              ElementsAre(std::pair(8, 1), std::pair(16, 1), std::pair(1, 1)));
 }
 
 TEST(WarmUpTest, SaysWhatFailed) {
