@@ -150,13 +150,14 @@ sim::ProfilerOptions OptionsOf(const Request& request, int num_layers,
                                const ProfileKernelsEnvironment& environment) {
   sim::ProfilerOptions options;
   options.num_layers = num_layers;
-  options.max_chunk = static_cast<int32_t>(request.max_chunk);
-  options.max_mixed_chunk = static_cast<int32_t>(request.max_mixed_chunk);
+  options.limits.max_chunk = static_cast<int32_t>(request.max_chunk);
+  options.limits.max_mixed_chunk =
+      static_cast<int32_t>(request.max_mixed_chunk);
   options.check_tokens =
       static_cast<int32_t>(std::min(request.max_mixed_chunk, kCheckTokens));
-  options.max_context = static_cast<int32_t>(request.max_context);
-  options.max_sequences = static_cast<int32_t>(request.max_sequences);
-  options.max_kv = static_cast<int32_t>(request.max_kv);
+  options.limits.max_context = static_cast<int32_t>(request.max_context);
+  options.limits.max_sequences = static_cast<int32_t>(request.max_sequences);
+  options.limits.max_kv = static_cast<int32_t>(request.max_kv);
   options.graph_sizes = engine.graph_sizes;
   options.tolerance = request.tolerance;
   options.budget = absl::Minutes(request.minutes);

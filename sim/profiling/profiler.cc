@@ -22,6 +22,7 @@
 #include "sim/cost/throttle.h"
 #include "sim/profiling/calibration.h"
 #include "sim/profiling/card_timer.h"
+#include "sim/profiling/grid_axes.h"
 #include "sim/profiling/pieces.h"
 #include "sim/profiling/random_batches.h"
 
@@ -55,60 +56,11 @@ constexpr double kMixedShare = 0.68;
 constexpr double kSeriesShare = 0.94;
 // The share that the first grid of mixed batches may take.
 constexpr double kMixedGridShare = 0.3;
-// Tokens by which the linear layers' curve steps; see MeasureLinear.
+// Tokens by which the linear layers' curve is refined.
 constexpr double kTokenStep = 8;
-constexpr double kTile = 128;
-constexpr double kFewTiles = 32;
 constexpr int32_t kShortKv = 16;
 
-// first, first x ratio, ..., last.
-std::vector<double> Geometric(double first, double ratio, double last) {
-  std::vector<double> values;
-  for (double x = first; x < last * 0.75; x *= ratio) values.push_back(x);
-  values.push_back(last);
-  return values;
-}
-
-// `first` before those that are above it.
-std::vector<double> WithFirst(double first, const std::vector<double>& values) {
-  std::vector<double> all = {first};
-  for (const double value : values) {
-    if (value > all.back()) all.push_back(std::round(value));
-  }
-  return all;
-}
-
-std::vector<double> WithZero(const std::vector<double>& values) {
-  return WithFirst(0, values);
-}
-
-// 1, a quarter, ... of `last`, in whole numbers.
-std::vector<double> Shares(double last, absl::Span<const double> shares) {
-  std::vector<double> values = {1};
-  for (const double share : shares) {
-    const double x = std::round(last * share);
-    if (x > values.back()) values.push_back(x);
-  }
-  return values;
-}
-
 int32_t Whole(double x) { return static_cast<int32_t>(std::lround(x)); }
-
-// The batches at places of the grids.
-MeasuredBatch DecodesAt(absl::Span<const double> at) {
-  MeasuredBatch batch;
-  batch.decode_kv = TypicalLengths(Whole(at[0]), at[1]);
-  batch.typical_mean = at[1];
-  return batch;
-}
-MeasuredBatch PrefillAt(absl::Span<const double> at) {
-  return Mixed({Whole(at[0]), Whole(at[1])}, 0, 0);
-}
-MeasuredBatch MixedAt(absl::Span<const double> at) {
-  MeasuredBatch batch = DecodesAt(at.subspan(2));
-  batch.chunks = {{Whole(at[0]), Whole(at[1])}};
-  return batch;
-}
 
 // There are no tables yet: those that are alike take on a recovered card about
 // what the fastest tenth of them took. Their levels say the rest.
@@ -156,8 +108,8 @@ double Interpolate(const std::map<double, double>& points, double x) {
 Profiler::Profiler(ProfilerOptions options, BatchTimer* timer, Journal* journal)
     : options_(std::move(options)),
       pieces_{options_.num_layers, options_.memory_tokens},
-      timer_(Decodes(std::min(kOwnDecodes, options_.max_sequences),
-                     std::min(kOwnDecodeKv, options_.max_kv)),
+      timer_(Decodes(std::min(kOwnDecodes, options_.limits.max_sequences),
+                     std::min(kOwnDecodeKv, options_.limits.max_kv)),
              timer,
              [this] {
                return !options_.progress ||
@@ -333,7 +285,7 @@ absl::StatusOr<BatchTime> Profiler::RunNth(const char* series, int64_t n,
 absl::Status Profiler::MeasureThrottle() {
   StartStage("throttling");
   // An engine that takes no more at once is hardly throttled.
-  if (options_.max_chunk < *std::rbegin(kThrottlePrompts)) {
+  if (options_.limits.max_chunk < *std::rbegin(kThrottlePrompts)) {
     return absl::OkStatus();
   }
   std::vector<SeriesSample> series;
@@ -368,23 +320,10 @@ absl::Status Profiler::MeasureThrottle() {
   return absl::OkStatus();
 }
 
-// The curve steps where a matrix product needs one tile more, and is nearly
-// flat up to the next: both ends of each step, and what bisection finds.
 absl::Status Profiler::MeasureLinear() {
   StartStage("linear layers");
-  const double last = std::max(
-      options_.max_chunk, options_.max_mixed_chunk + options_.max_sequences);
   SampledGrid grid;
-  grid.axes = {Geometric(1, 4, std::min(kTile, last))};
-  std::vector<double>& axis = grid.axes[0];
-  while (axis.back() < last) {
-    const double end = axis.back();
-    // Each tile; above 4,096 tokens each fourth.
-    const double next =
-        std::min(last, end + kTile * (end < kFewTiles * kTile ? 1 : 4));
-    if (end + 1 < next) axis.push_back(end + 1);
-    axis.push_back(next);
-  }
+  grid.axes = {LinearAxis(options_.limits)};
   const GridFunction function = LinearFunction();
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &grid));
   RETURN_IF_ERROR(Refine(function, {kTokenStep}, kLinearShare, &grid));
@@ -416,14 +355,14 @@ GridFunction Profiler::LinearFunction() {
 absl::Status Profiler::MeasureLmHead() {
   StartStage("LM head");
   data_.lm_head = {{1, 0}, {2, 0}};
-  if (options_.max_sequences <= 2) return absl::OkStatus();
+  if (options_.limits.max_sequences <= 2) return absl::OkStatus();
   struct Pair {
     MeasuredBatch many;
     MeasuredBatch two;
   };
   std::map<double, Pair> pairs;
   std::vector<MeasuredBatch> all;
-  for (const double count : Geometric(4, 2, options_.max_sequences)) {
+  for (const double count : Geometric(4, 2, options_.limits.max_sequences)) {
     const int32_t n = Whole(count);
     Pair& pair = pairs[count];
     pair.many.part = pair.two.part = BatchPart::kWithoutAttention;
@@ -448,7 +387,7 @@ absl::Status Profiler::MeasureDecodeLinear() {
   StartStage("decodes without attention");
   std::vector<double> sizes(options_.graph_sizes.begin(),
                             options_.graph_sizes.end());
-  if (sizes.empty()) sizes = Geometric(1, 2, options_.max_sequences);
+  if (sizes.empty()) sizes = Geometric(1, 2, options_.limits.max_sequences);
   std::vector<MeasuredBatch> batches;
   for (const double size : sizes) batches.push_back(DecodeLinearBatch(size));
   RETURN_IF_ERROR(MeasureAll(std::move(batches)));
@@ -554,10 +493,7 @@ absl::Status Profiler::Refine(const GridFunction& function,
 absl::Status Profiler::MeasureDecode() {
   StartStage("decodes");
   const GridFunction function = DecodeFunction();
-  data_.decode.axes = {
-      Shares(options_.max_sequences, {1.0 / 128, 1.0 / 64, 1.0 / 32, 1.0 / 16,
-                                      0.125, 0.25, 0.375, 0.5, 0.75, 1}),
-      Geometric(kShortKv, 4, options_.max_kv)};
+  data_.decode.axes = DecodeAxes(options_.limits);
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.decode));
   return Refine(function, {2, 64}, kDecodeShare, &data_.decode);
 }
@@ -565,9 +501,7 @@ absl::Status Profiler::MeasureDecode() {
 absl::Status Profiler::MeasurePrefill() {
   StartStage("one chunk");
   const GridFunction function = PrefillFunction();
-  data_.prefill.axes = {
-      Geometric(kShortKv, 2, options_.max_chunk),
-      WithZero(Geometric(options_.max_context / 16, 4, options_.max_context))};
+  data_.prefill.axes = PrefillAxes(options_.limits);
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.prefill));
   return Refine(function, {16, 128}, kPrefillShare, &data_.prefill);
 }
@@ -598,23 +532,8 @@ double Profiler::EstimateMixedSeconds(
 }
 
 // The finest grid that the budget allows.
-std::vector<std::vector<double>> Profiler::MixedAxes() const {
-  const double chunk = options_.max_mixed_chunk;
-  const double context = options_.max_context;
-  const double sequences = options_.max_sequences;
-  const double kv = options_.max_kv;
-  const std::vector<std::vector<double>> levels[] = {
-      {Geometric(kShortKv, 2, chunk), WithZero({context / 4, context}),
-       Shares(sequences, {1.0 / 32, 0.125, 0.25, 0.5, 0.75, 1}),
-       WithFirst(kShortKv, {kv / 8, kv / 2, kv})},
-      {Geometric(kShortKv, 2, chunk), WithZero({context / 4, context}),
-       Shares(sequences, {0.125, 0.25, 0.5, 1}),
-       WithFirst(kShortKv, {kv / 8, kv})},
-      {Geometric(kShortKv, 4, chunk), WithZero({context / 4, context}),
-       Shares(sequences, {0.125, 0.25, 1}), Geometric(kShortKv, 16, kv)},
-      {Geometric(kShortKv, 8, chunk), WithZero({context}),
-       Shares(sequences, {0.125, 1}), Geometric(kShortKv, 64, kv)},
-  };
+std::vector<std::vector<double>> Profiler::AffordableMixedAxes() const {
+  const auto levels = MixedAxes(options_.limits);
   const double left =
       absl::ToDoubleSeconds(begin_ + options_.budget - options_.now());
   const double allowed =
@@ -622,13 +541,13 @@ std::vector<std::vector<double>> Profiler::MixedAxes() const {
   for (const auto& axes : levels) {
     if (EstimateMixedSeconds(axes) <= allowed) return axes;
   }
-  return levels[3];
+  return levels.back();
 }
 
 absl::Status Profiler::MeasureMixed() {
   StartStage("chunks beside decodes");
   const GridFunction function = MixedFunction();
-  data_.mixed.axes = MixedAxes();
+  data_.mixed.axes = AffordableMixedAxes();
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.mixed));
   return Refine(function, {16, 256, 8, 128}, kMixedShare, &data_.mixed);
 }
@@ -637,16 +556,16 @@ absl::Status Profiler::MeasureSkew() {
   StartStage("decodes of other spreads");
   Rng rng = Rng(options_.seed).Fork("skew");
   std::vector<MeasuredBatch> batches;
-  for (const double n :
-       Shares(options_.max_sequences, {1.0 / 32, 0.125, 0.25, 0.5, 0.75, 1})) {
+  for (const double n : Shares(options_.limits.max_sequences,
+                               {1.0 / 32, 0.125, 0.25, 0.5, 0.75, 1})) {
     if (n < 2) continue;
     for (const double share : {0.05, 0.1, 0.25}) {
-      const double length = share * options_.max_kv;
+      const double length = share * options_.limits.max_kv;
       batches.push_back(Decodes(Whole(n), Whole(length)));
       for (const double sigma : {0.25, 0.8, 1.1}) {
         MeasuredBatch batch;
         batch.decode_kv =
-            UnevenLengths(rng, Whole(n), length, sigma, options_.max_kv);
+            UnevenLengths(rng, Whole(n), length, sigma, options_.limits.max_kv);
         batches.push_back(std::move(batch));
       }
     }
@@ -722,9 +641,9 @@ absl::StatusOr<ProfileData> Profiler::Measure() {
 BatchLimits Profiler::Limits() const {
   BatchLimits limits;
   limits.max_tokens = options_.check_tokens;
-  limits.max_context = options_.max_context;
-  limits.max_sequences = options_.max_sequences;
-  limits.max_kv = options_.max_kv;
+  limits.max_context = options_.limits.max_context;
+  limits.max_sequences = options_.limits.max_sequences;
+  limits.max_kv = options_.limits.max_kv;
   return limits;
 }
 

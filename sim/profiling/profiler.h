@@ -63,6 +63,7 @@
 #include "sim/profiling/batch_timer.h"
 #include "sim/profiling/calibration.h"
 #include "sim/profiling/card_timer.h"
+#include "sim/profiling/grid_axes.h"
 #include "sim/profiling/grid_search.h"
 #include "sim/profiling/journal.h"
 #include "sim/profiling/measured_batch.h"
@@ -73,13 +74,7 @@ namespace interleave::sim {
 
 struct ProfilerOptions {
   int32_t num_layers = 0;
-  // The largest sizes of the tables: of a chunk alone and of one beside
-  // decodes, of what is cached before it, of decodes.
-  int32_t max_chunk = 8192;
-  int32_t max_mixed_chunk = 4096;
-  int32_t max_context = 8192;
-  int32_t max_sequences = 256;
-  int32_t max_kv = 8192;
+  GridLimits limits;
   // Batch sizes of captured graphs, ascending; empty: none.
   std::vector<int32_t> graph_sizes;
   // Tokens of the largest batch that is checked.
@@ -202,7 +197,7 @@ class Profiler {
   absl::StatusOr<GridSample> SamplePrefill(absl::Span<const double> at);
   absl::StatusOr<GridSample> SampleDecode(absl::Span<const double> at);
   absl::StatusOr<GridSample> SampleMixed(absl::Span<const double> at);
-  std::vector<std::vector<double>> MixedAxes() const;
+  std::vector<std::vector<double>> AffordableMixedAxes() const;
   double EstimateMixedSeconds(
       const std::vector<std::vector<double>>& axes) const;
 

@@ -147,12 +147,12 @@ class ProfilerTest : public ::testing::Test {
   ProfilerOptions Options(absl::Duration budget) {
     ProfilerOptions options;
     options.num_layers = kLayers;
-    options.max_chunk = 2048;
-    options.max_mixed_chunk = 1024;
+    options.limits.max_chunk = 2048;
+    options.limits.max_mixed_chunk = 1024;
     options.check_tokens = 1024;
-    options.max_context = 4096;
-    options.max_sequences = 64;
-    options.max_kv = 4096;
+    options.limits.max_context = 4096;
+    options.limits.max_sequences = 64;
+    options.limits.max_kv = 4096;
     options.graph_sizes = {1, 2, 4, 8, 16, 32, 64};
     options.budget = budget;
     options.now = [this] { return engine_.now; };
