@@ -17,7 +17,10 @@
 #define BASE_RANDOM_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -56,6 +59,15 @@ class Rng {
   // Uniform on [low, high], both included, without bias.
   // REQUIRES: low <= high.
   int64_t UniformInt(int64_t low, int64_t high);
+
+  // Puts the values in an order of which each is as likely (Fisher and Yates).
+  template <typename T>
+  void Shuffle(std::vector<T>& values) {
+    for (size_t i = values.size(); i > 1; --i) {
+      const int64_t other = UniformInt(0, static_cast<int64_t>(i) - 1);
+      std::swap(values[i - 1], values[static_cast<size_t>(other)]);
+    }
+  }
 
   // True with the given probability.
   bool Bernoulli(double probability) { return Uniform01() < probability; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -98,6 +99,25 @@ TEST(RngTest, ForkedStreamsAreUncorrelated) {
   }
   // Standard deviation of the mean product: 1 / (12 sqrt(n)) = 0.00013.
   EXPECT_NEAR(sum / kDraws, 0, 0.0005);
+}
+
+TEST(RngTest, ShuffledOrdersAreAsLikely) {
+  Rng rng(5);
+  std::map<std::vector<int>, int> counts;
+  constexpr int kTimes = 60'000;
+  for (int i = 0; i < kTimes; ++i) {
+    std::vector<int> values = {1, 2, 3};
+    rng.Shuffle(values);
+    ++counts[values];
+  }
+  EXPECT_EQ(counts.size(), 6u);
+  // Within five standard deviations of a sixth.
+  for (const auto& [order, count] : counts) {
+    EXPECT_NEAR(count, kTimes / 6, 5 * std::sqrt(kTimes * 5 / 36.0));
+  }
+  std::vector<int> none;
+  rng.Shuffle(none);
+  EXPECT_TRUE(none.empty());
 }
 
 TEST(RngTest, UniformIsUniform) {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/ceil_div.h"
+
 namespace interleave::cache {
 
 // Leading blocks that no later query reads.  REQUIRES: window >= 1.
@@ -21,7 +23,7 @@ inline int64_t BlocksOutsideWindow(int64_t computed, int64_t window,
 // Blocks right before a block boundary that the query after it may read.
 // REQUIRES: window >= 1.
 inline int64_t BlocksInsideWindow(int64_t window, int64_t block_size) {
-  return (window - 1 + block_size - 1) / block_size;
+  return CeilDiv(window - 1, block_size);
 }
 
 // The longest prefix, in blocks and at most `limit`, whose last `inside` blocks

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/ceil_div.h"
 #include "base/random.h"
 #include "base/sim_time.h"
 #include "base/status_testing.h"
@@ -102,7 +103,7 @@ int64_t LargestNeed(const Workload& workload) {
     tokens = std::max<int64_t>(tokens, arrival.spec.prompt_tokens +
                                            arrival.spec.max_output_tokens - 1);
   }
-  return (tokens + workload.setup.block_size - 1) / workload.setup.block_size;
+  return CeilDiv(tokens, workload.setup.block_size);
 }
 
 Workload MakeWorkload(int seed) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/ceil_div.h"
 #include "scheduler/engine_view.h"
 #include "scheduler/iteration_plan.h"
 #include "scheduler/policies/room.h"
@@ -19,8 +20,7 @@ namespace interleave::scheduler {
 inline int64_t MaxRunning(const EngineView& view, bool reserve_max_model_len) {
   const int64_t most = view.limits().max_num_seqs;
   if (!reserve_max_model_len) return most;
-  const int64_t each =
-      (view.limits().max_model_len + view.block_size() - 1) / view.block_size();
+  const int64_t each = CeilDiv(view.limits().max_model_len, view.block_size());
   return std::clamp<int64_t>(view.num_blocks() / each, 1, most);
 }
 

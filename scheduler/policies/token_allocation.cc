@@ -4,13 +4,14 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "base/ceil_div.h"
 #include "base/check.h"
 
 namespace interleave::scheduler {
 
 ShrinkingChunk::ShrinkingChunk(int64_t largest, int64_t smallest,
                                int64_t stages, int64_t over_tokens)
-    : tokens_per_stage_((over_tokens + stages - 1) / stages) {
+    : tokens_per_stage_(CeilDiv(over_tokens, stages)) {
   CHECK(stages >= 1 && smallest >= kUnit && largest >= smallest);
   CHECK(over_tokens >= stages);
   for (int64_t stage = 0; stage < stages; ++stage) {

@@ -27,6 +27,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/ceil_div.h"
+#include "base/random.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
 #include "cuda_runtime_api.h"
@@ -346,17 +348,11 @@ absl::Status LinearLayers(const DecoderShape& shape, int64_t tokens,
 class Sequences {
  public:
   Sequences(int32_t count, int32_t most_tokens, const Decoder& decoder) {
-    const int32_t each =
-        (most_tokens + decoder.block_size() - 1) / decoder.block_size();
+    const auto each =
+        static_cast<int32_t>(CeilDiv(most_tokens, decoder.block_size()));
     std::vector<int32_t> ids(static_cast<size_t>(count * each));
     std::iota(ids.begin(), ids.end(), 0);
-    uint64_t state = 88172645463325252;
-    for (size_t i = ids.size() - 1; i > 0; --i) {  // Fisher-Yates
-      state ^= state << 13;
-      state ^= state >> 7;
-      state ^= state << 17;
-      std::swap(ids[i], ids[state % (i + 1)]);
-    }
+    Rng(/*seed=*/1).Shuffle(ids);
     for (int32_t i = 0; i < count; ++i) {
       blocks_.emplace_back(ids.begin() + int64_t{i} * each,
                            ids.begin() + int64_t{i + 1} * each);

@@ -173,11 +173,7 @@ std::vector<std::vector<double>> ShuffledPlaces(
     }
     places = std::move(longer);
   }
-  Rng rng(seed);
-  for (size_t i = places.size(); i > 1; --i) {
-    const int64_t other = rng.UniformInt(0, static_cast<int64_t>(i) - 1);
-    std::swap(places[i - 1], places[static_cast<size_t>(other)]);
-  }
+  Rng(seed).Shuffle(places);
   return places;
 }
 

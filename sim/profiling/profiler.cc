@@ -84,14 +84,6 @@ void Append(std::vector<MeasuredBatch> more,
   for (MeasuredBatch& batch : more) batches->push_back(std::move(batch));
 }
 
-// Fisher and Yates.
-void Shuffle(Rng& rng, std::vector<size_t>& order) {
-  for (size_t i = order.size(); i > 1; --i) {
-    const int64_t other = rng.UniformInt(0, static_cast<int64_t>(i) - 1);
-    std::swap(order[i - 1], order[static_cast<size_t>(other)]);
-  }
-}
-
 // On the line between neighbours.
 double Interpolate(const std::map<double, double>& points, double x) {
   Curve curve;
@@ -172,7 +164,7 @@ absl::Status Profiler::MeasureSome(absl::Span<const MeasuredBatch> batches) {
   std::vector<size_t> order(batches.size());
   std::iota(order.begin(), order.end(), 0);
   for (int turn = 0; turn < kVisits; ++turn) {
-    Shuffle(order_rng_, order);
+    order_rng_.Shuffle(order);
     for (const size_t i : order) {
       MeasuredBatch batch = batches[i];
       if (batch.typical_mean > 0) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -27,10 +26,7 @@ RunnerTimer::RunnerTimer(BatchRunner* runner, uint64_t seed)
       blocks_(static_cast<size_t>(runner->num_blocks())) {
   Rng rng(seed);
   std::iota(blocks_.begin(), blocks_.end(), 0);
-  for (size_t i = blocks_.size(); i > 1; --i) {
-    const int64_t other = rng.UniformInt(0, static_cast<int64_t>(i) - 1);
-    std::swap(blocks_[i - 1], blocks_[static_cast<size_t>(other)]);
-  }
+  rng.Shuffle(blocks_);
   for (size_t i = 0; i < kRandomTokens; ++i) {
     random_tokens_.push_back(
         static_cast<int32_t>(rng.UniformInt(0, runner->vocab_size() - 1)));

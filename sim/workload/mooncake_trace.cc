@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/ceil_div.h"
 #include "base/line_reader.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
@@ -100,9 +101,7 @@ absl::Status ReadSegments(const LineReader& lines, const Json& object,
   ASSIGN_OR_RETURN(const Json* ids, Find(lines, object, "hash_ids"));
   if (!ids->is_array())
     return lines.Error("hash_ids must be a list of numbers");
-  const int64_t expected =
-      (int64_t{spec.prompt_tokens} + kMooncakeBlockTokens - 1) /
-      kMooncakeBlockTokens;
+  const int64_t expected = CeilDiv(spec.prompt_tokens, kMooncakeBlockTokens);
   if (static_cast<int64_t>(ids->size()) != expected) {
     return lines.Error(
         absl::StrCat("hash_ids has ", ids->size(), " ids where input_length ",
