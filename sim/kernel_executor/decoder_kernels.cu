@@ -10,6 +10,7 @@ namespace {
 
 using attention::AllowNextLaunch;
 using attention::AwaitEarlierLaunch;
+using attention::LaunchKernel;
 
 constexpr int kVector = 8;  // bf16 of one 16-byte access
 constexpr int kWarp = 32;
@@ -140,15 +141,6 @@ struct BesideLinear {
   static constexpr int kThreads = 65536 / kRegisters / (4 * kWarp) * 4 * kWarp;
 };
 
-// Launches a kernel that calls AwaitEarlierLaunch.
-template <typename... Parameters, typename... Arguments>
-cudaError_t LaunchAhead(void (*kernel)(Parameters...), dim3 grid, int threads,
-                        cudaStream_t stream, const Arguments&... arguments) {
-  return attention::LaunchKernel(
-      kernel, {.grid = grid, .threads = threads, .early = true}, stream,
-      arguments...);
-}
-
 // Sum over the block; every thread gets it.
 __device__ float BlockSum(float x) {
   __shared__ float sums[kMaxThreads / kWarp];
@@ -271,13 +263,9 @@ cudaError_t LaunchNorm(const int32_t* rows, int64_t tokens,
     kernel = NormKernel<kSource, 2, kPartials>;
   }
   const dim3 grid(static_cast<unsigned>(tokens));
-  if (kPartials) {
-    return LaunchAhead(kernel, grid, threads, stream, rows, delta, source,
-                       weight, vectors, epsilon, residual, out);
-  }
-  kernel<<<grid, threads, 0, stream>>>(rows, delta, source, weight, vectors,
-                                       epsilon, residual, out);
-  return cudaGetLastError();
+  return LaunchKernel(
+      kernel, {.grid = grid, .threads = threads, .early = kPartials}, stream,
+      rows, delta, source, weight, vectors, epsilon, residual, out);
 }
 
 // ---- Rotary embedding ----
@@ -586,15 +574,10 @@ cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
                   static_cast<unsigned>((units + threads - 1) / threads));
   const float4* angles = static_cast<const float4*>(cos_sin);
   const bool partials = qkv.values == nullptr;
-  if (partials && ahead) {
-    return LaunchAhead(RotaryAppendKernel<true>, grid, threads, stream, shape,
-                       batch, angles, qkv, rotated, k_cache, v_cache);
-  }
-  auto* const kernel =
-      partials ? &RotaryAppendKernel<true> : &RotaryAppendKernel<false>;
-  kernel<<<grid, threads, 0, stream>>>(shape, batch, angles, qkv, rotated,
-                                       k_cache, v_cache);
-  return cudaGetLastError();
+  return LaunchKernel(
+      partials ? &RotaryAppendKernel<true> : &RotaryAppendKernel<false>,
+      {.grid = grid, .threads = threads, .early = partials && ahead}, stream,
+      shape, batch, angles, qkv, rotated, k_cache, v_cache);
 }
 
 cudaError_t LaunchSiluMul(const LinearResult& gate_up, int64_t tokens,
@@ -603,13 +586,11 @@ cudaError_t LaunchSiluMul(const LinearResult& gate_up, int64_t tokens,
   constexpr int kOfBlock = kSiluThreads * kSiluVectors;
   const dim3 grid(static_cast<unsigned>(tokens),
                   (vectors + kOfBlock - 1) / kOfBlock);
-  if (gate_up.values == nullptr) {
-    return LaunchAhead(SiluMulKernel<true>, grid, kSiluThreads, stream, gate_up,
-                       vectors, out);
-  }
-  SiluMulKernel<false>
-      <<<grid, kSiluThreads, 0, stream>>>(gate_up, vectors, out);
-  return cudaGetLastError();
+  const bool partials = gate_up.values == nullptr;
+  return LaunchKernel(
+      partials ? &SiluMulKernel<true> : &SiluMulKernel<false>,
+      {.grid = grid, .threads = kSiluThreads, .early = partials}, stream,
+      gate_up, vectors, out);
 }
 
 int64_t ArgmaxPartialBytes(int64_t rows, int32_t vocab) {
