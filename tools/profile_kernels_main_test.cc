@@ -33,10 +33,11 @@ class FakeCard final : public sim::BatchRunner {
   absl::StatusOr<sim::DecoderTiming> Run(const sim::DecoderBatch& batch,
                                          sim::DecoderOutput*) override {
     double us = 1;
-    if (!batch.skip_rest)
+    if (batch.part != sim::BatchPart::kAttention)
       us += 999 + 2.0 * static_cast<double>(batch.tokens.size());
     for (const sim::DecoderSequence& s : batch.sequences) {
-      if (!batch.skip_attention) us += 0.01 * s.cached_tokens * s.num_tokens;
+      if (batch.part == sim::BatchPart::kWithoutAttention) break;
+      us += 0.01 * s.cached_tokens * s.num_tokens;
     }
     if (batch.layers > 0) us *= batch.layers / 32.0;
     *now_ += absl::Microseconds(us);

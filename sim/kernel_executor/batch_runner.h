@@ -27,18 +27,20 @@ struct DecoderSequence {
   absl::Span<const int32_t> blocks;
 };
 
+// What of an iteration is computed. What the rest would write is then whatever
+// its buffers hold; without the rest nothing is sampled.
+enum class BatchPart { kAll, kWithoutAttention, kAttention };
+
 struct DecoderBatch {
   absl::Span<const DecoderSequence> sequences;
   // The tokens of all sequences, one sequence after the other; each in
   // [0, vocab_size).
   absl::Span<const int32_t> tokens;
-  // For profiling: leave attention out, or all but attention (what either would
-  // write is then whatever its buffer holds, and nothing is sampled without the
-  // rest), or launch kernel by kernel what a graph could replay.
-  bool skip_attention = false;
-  bool skip_rest = false;
+  // For profiling: compute a part only; launch kernel by kernel what a graph
+  // could replay; or compute the first so many layers only, and what is outside
+  // of layers (0: all).
+  BatchPart part = BatchPart::kAll;
   bool skip_graph = false;
-  // Or compute the first so many layers only, and the LM head; 0: all.
   int32_t layers = 0;
 };
 

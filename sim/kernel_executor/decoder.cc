@@ -403,12 +403,11 @@ class DecoderImpl final : public Decoder {
     int64_t samples = 0;
     // One token a row.
     bool uniform = false;
-    bool skip_attention = false;
-    bool skip_rest = false;
+    BatchPart part = BatchPart::kAll;
     size_t layers = 0;
   };
-  // Batch size and whether attention is left out.
-  using GraphKey = std::pair<int64_t, bool>;
+  // Batch size and what of it is computed.
+  using GraphKey = std::pair<int64_t, BatchPart>;
 
   absl::Status MakeWeights();
   const void* LinearInput(Linear linear) const;
@@ -425,7 +424,7 @@ class DecoderImpl final : public Decoder {
   absl::Status MakeStreams();
   absl::Status MakeGraphs();
   absl::StatusOr<CudaGraphExec> Capture(const Extent& extent);
-  absl::StatusOr<cudaGraphExec_t> GraphFor(int64_t rows, bool skip_attention);
+  absl::StatusOr<cudaGraphExec_t> GraphFor(int64_t rows, BatchPart part);
 
   absl::Status Upload(int64_t count);
   absl::Status Enqueue(const Extent& extent);
@@ -729,20 +728,20 @@ absl::Status DecoderImpl::MakeGraphs() {
   if (!options_.cuda_graphs) return absl::OkStatus();
   graph_sizes_ = GraphBatchSizes(options_.max_num_seqs);
   for (const int32_t size : graph_sizes_) {
-    RETURN_IF_ERROR(GraphFor(size, false).status());
+    RETURN_IF_ERROR(GraphFor(size, BatchPart::kAll).status());
   }
   return Wait();
 }
 
 absl::StatusOr<cudaGraphExec_t> DecoderImpl::GraphFor(int64_t rows,
-                                                      bool skip_attention) {
-  const GraphKey key = {rows, skip_attention};
+                                                      BatchPart part) {
+  const GraphKey key = {rows, part};
   auto it = graphs_.find(key);
   if (it == graphs_.end()) {
     Extent extent;
     extent.rows = extent.tokens = extent.samples = rows;
     extent.uniform = true;
-    extent.skip_attention = skip_attention;
+    extent.part = part;
     extent.layers = weights_.layers.size();
     ASSIGN_OR_RETURN(CudaGraphExec exec, Capture(extent));
     RETURN_IF_ERROR(CudaStatus(cudaGraphUpload(exec.get(), stream_.get()),
@@ -805,7 +804,9 @@ absl::Status DecoderImpl::Enqueue(const Extent& extent) {
   RETURN_IF_ERROR(CudaStatus(
       LaunchUnpack(packed, options_.block_size, unpacked, stream_.get()),
       "unpack kernel"));
-  if (extent.skip_rest) return EnqueueAttentionAlone(extent);
+  if (extent.part == BatchPart::kAttention) {
+    return EnqueueAttentionAlone(extent);
+  }
   RETURN_IF_ERROR(CudaStatus(
       LaunchEmbedNorm(packed.token_ids, extent.tokens, weights_.embedding,
                       weights_.layers[0].attention_norm,
@@ -881,7 +882,7 @@ absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
                          buffers_.qkv, k_cache, k_cache + layer_kv / 2,
                          /*ahead=*/!joins_plan, stream),
       "rotary kernel"));
-  if (!extent.skip_attention) {
+  if (extent.part != BatchPart::kWithoutAttention) {
     RETURN_IF_ERROR(EnqueueAttention(extent, layer));
   }
   ASSIGN_OR_RETURN(delta, EnqueueLinear(extent, kOutput, layer));
@@ -959,14 +960,14 @@ absl::StatusOr<DecoderTiming> DecoderImpl::Run(const DecoderBatch& batch,
   extent.rows = static_cast<int64_t>(batch.sequences.size());
   extent.tokens = static_cast<int64_t>(batch.tokens.size());
   extent.uniform = extent.tokens == extent.rows;
-  extent.skip_attention = batch.skip_attention;
-  extent.skip_rest = batch.skip_rest;
+  extent.part = batch.part;
   extent.layers = batch.layers > 0 ? static_cast<size_t>(batch.layers)
                                    : weights_.layers.size();
   for (const DecoderSequence& sequence : batch.sequences) {
     extent.samples += sequence.sample ? 1 : 0;
   }
-  const int64_t samples = batch.skip_rest ? 0 : extent.samples;
+  const int64_t samples =
+      batch.part == BatchPart::kAttention ? 0 : extent.samples;
   cudaGraphExec_t graph = nullptr;
   if (options_.cuda_graphs && extent.uniform && samples == extent.rows &&
       extent.rows > 0 && extent.rows <= options_.max_num_seqs &&
@@ -974,7 +975,7 @@ absl::StatusOr<DecoderTiming> DecoderImpl::Run(const DecoderBatch& batch,
     extent.rows = *std::lower_bound(graph_sizes_.begin(), graph_sizes_.end(),
                                     extent.rows);
     extent.tokens = extent.samples = extent.rows;
-    ASSIGN_OR_RETURN(graph, GraphFor(extent.rows, extent.skip_attention));
+    ASSIGN_OR_RETURN(graph, GraphFor(extent.rows, extent.part));
   }
   const auto begin = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(ValidateBatch(batch, options_));

@@ -413,7 +413,7 @@ absl::Status DecodeIteration(Decoder& decoder, double bandwidth) {
   Print("  launched one by one", launched.device_us, "us",
         absl::StrCat("host ", launched.host_us, " us"));
   batch.skip_graph = false;
-  batch.skip_attention = true;
+  batch.part = BatchPart::kWithoutAttention;
   ASSIGN_OR_RETURN(const Times linear, MedianOfRuns(decoder, batch, 20));
   Print("  without attention", linear.device_us, "us",
         absl::StrCat("weights' floor ", 1e6 * weights / bandwidth,
@@ -446,7 +446,7 @@ absl::Status PrefillIteration(Decoder& decoder, double matrix_rate) {
   Print("prefill 2048", times.device_us, "us",
         absl::StrCat("FLOP floor ", floor, " us: x ", times.device_us / floor,
                      "; host ", times.host_us, " us"));
-  batch.skip_attention = true;
+  batch.part = BatchPart::kWithoutAttention;
   ASSIGN_OR_RETURN(const Times linear, MedianOfRuns(decoder, batch, 10));
   Print(
       "  without attention", linear.device_us, "us",
@@ -464,7 +464,7 @@ absl::Status LinearSteps(Decoder& decoder) {
     batch.sequences = absl::MakeConstSpan(&sequence, 1);
     batch.tokens = absl::MakeConstSpan(tokens).subspan(
         0, static_cast<size_t>(sequence.num_tokens));
-    batch.skip_attention = true;
+    batch.part = BatchPart::kWithoutAttention;
     return batch;
   };
   for (const int32_t count : {256, 257, 384, 385, 512, 513, 640, 1024, 1025}) {

@@ -305,7 +305,7 @@ TEST(DecoderTest, AttentionAloneTakesLessAndSamplesNothing) {
     ASSERT_OK(decoder->Run(batch, nullptr).status());
   }
   ASSERT_OK_AND_ASSIGN(const DecoderTiming whole, decoder->Run(batch, nullptr));
-  batch.skip_rest = true;
+  batch.part = BatchPart::kAttention;
   batch.layers = 1;
   DecoderOutput output;
   ASSERT_OK_AND_ASSIGN(const DecoderTiming alone, decoder->Run(batch, &output));

@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "sim/cost/batch_shape.h"
+#include "sim/kernel_executor/batch_runner.h"
 
 namespace interleave::sim {
-
-// What of an iteration is computed.
-enum class BatchPart { kAll, kWithoutAttention, kAttention };
 
 struct MeasuredBatch {
   std::vector<PrefillChunk> chunks;

@@ -40,9 +40,7 @@ double RoughAttentionUs(const MeasuredBatch& batch) {
 }
 
 // So many layers of it, and one.
-std::vector<MeasuredBatch> FewAndOne(MeasuredBatch batch, BatchPart part,
-                                     int32_t layers) {
-  batch.part = part;
+std::vector<MeasuredBatch> FewAndOne(MeasuredBatch batch, int32_t layers) {
   batch.layers = layers;
   std::vector<MeasuredBatch> batches = {batch, batch};
   batches[1].layers = 1;
@@ -63,7 +61,7 @@ std::vector<MeasuredBatch> LinearPieces(double tokens,
       Mixed({static_cast<int32_t>(std::lround(tokens)), 0}, 0, 0);
   batch.part = BatchPart::kWithoutAttention;
   if (!Throttles(batch, options)) return {batch};
-  return FewAndOne(std::move(batch), BatchPart::kWithoutAttention,
+  return FewAndOne(std::move(batch),
                    tokens <= kFewLayersTokens ? kFewLayers : kFewestLayers);
 }
 
@@ -73,7 +71,8 @@ std::vector<MeasuredBatch> AttentionPieces(MeasuredBatch batch,
   const auto layers = static_cast<int32_t>(std::clamp(
       kAttentionUs / RoughAttentionUs(batch), 2.0,
       static_cast<double>(std::min(kMostAttentionLayers, options.num_layers))));
-  return FewAndOne(std::move(batch), BatchPart::kAttention, layers);
+  batch.part = BatchPart::kAttention;
+  return FewAndOne(std::move(batch), layers);
 }
 
 double LayerFit::Add(double tokens, const FewLayers& few) {

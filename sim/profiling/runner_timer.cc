@@ -81,8 +81,7 @@ absl::StatusOr<BatchTime> RunnerTimer::Time(const MeasuredBatch& batch) {
   DecoderBatch decoder_batch;
   decoder_batch.sequences = sequences_;
   decoder_batch.tokens = tokens_;
-  decoder_batch.skip_attention = batch.part == BatchPart::kWithoutAttention;
-  decoder_batch.skip_rest = batch.part == BatchPart::kAttention;
+  decoder_batch.part = batch.part;
   decoder_batch.layers = batch.layers;
   ASSIGN_OR_RETURN(const DecoderTiming timing,
                    runner_->Run(decoder_batch, nullptr));

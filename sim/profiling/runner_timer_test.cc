@@ -33,8 +33,7 @@ class FakeRunner final : public BatchRunner {
       EXPECT_TRUE(s.sample);
     }
     tokens.assign(batch.tokens.begin(), batch.tokens.end());
-    skip_attention = batch.skip_attention;
-    skip_rest = batch.skip_rest;
+    part = batch.part;
     layers = batch.layers;
     return DecoderTiming{SimDuration::Micros(70), SimDuration::Micros(3)};
   }
@@ -46,8 +45,7 @@ class FakeRunner final : public BatchRunner {
   std::vector<std::pair<int32_t, int32_t>> lengths;
   std::vector<std::vector<int32_t>> blocks;
   std::vector<int32_t> tokens;
-  bool skip_attention = false;
-  bool skip_rest = false;
+  BatchPart part = BatchPart::kAll;
   int32_t layers = 0;
 };
 
@@ -60,8 +58,7 @@ TEST(RunnerTimerTest, MakesSequencesBlocksAndTokens) {
   ASSERT_OK_AND_ASSIGN(const BatchTime time, timer.Time(batch));
   EXPECT_EQ(time.device, SimDuration::Micros(70));
   EXPECT_EQ(time.host, SimDuration::Micros(3));
-  EXPECT_TRUE(runner.skip_attention);
-  EXPECT_FALSE(runner.skip_rest);
+  EXPECT_EQ(runner.part, BatchPart::kWithoutAttention);
   EXPECT_EQ(runner.layers, 2);
   EXPECT_THAT(runner.lengths, ElementsAre(std::pair(1, 31), std::pair(1, 31),
                                           std::pair(20, 16)));
