@@ -193,6 +193,51 @@ Level LevelOf(const KindBins& kind, const std::vector<double>& levels) {
   return Level(std::move(bins), std::move(own));
 }
 
+// The best of the tables that are tried out.
+class Search {
+ public:
+  explicit Search(absl::Span<const SeriesSample> series) : series_(series) {
+    bins_.of_sample.assign(series.size(), std::numeric_limits<size_t>::max());
+    std::vector<Sized> prompts;
+    std::vector<Sized> decodes;
+    for (size_t i = 0; i < series.size(); ++i) {
+      const SeriesSample& s = series[i];
+      if (!(s.table_us > 0) || s.device_us > kHiccup * s.table_us) continue;
+      if (s.tokens_beside_prefill > 0) {
+        prompts.push_back({static_cast<double>(s.tokens_beside_prefill), i});
+      } else {
+        decodes.push_back({static_cast<double>(s.decodes), i});
+      }
+    }
+    prompts_ = Sort(std::move(prompts), &bins_);
+    decodes_ = Sort(std::move(decodes), &bins_);
+  }
+
+  // Fills in the slowdowns of a table.
+  void Try(ThrottleTable table) {
+    const std::vector<Row> rows = RowsOf(series_, bins_, table);
+    std::vector<double> levels(bins_.count, 1);
+    for (int round = 0; round < kSettled; ++round) {
+      FitSlowdowns(rows, levels, &table);
+      levels = LevelsOf(rows, bins_.count, table);
+    }
+    const double error = ErrorOf(rows, levels, table);
+    if (error >= least_) return;
+    least_ = error;
+    best_ = {table, LevelOf(prompts_, levels), LevelOf(decodes_, levels)};
+  }
+
+  const Calibration& best() const { return best_; }
+
+ private:
+  const absl::Span<const SeriesSample> series_;
+  Bins bins_;
+  KindBins prompts_;
+  KindBins decodes_;
+  Calibration best_;
+  double least_ = std::numeric_limits<double>::infinity();
+};
+
 }  // namespace
 
 Level::Level(std::vector<Bin> bins, std::map<double, double> own)
@@ -210,37 +255,17 @@ double Level::At(double size) const {
   return next == own_.end() ? own_.rbegin()->second : next->second;
 }
 
+Calibration CalibrateLevels(absl::Span<const SeriesSample> series) {
+  Search search(series);
+  search.Try({});
+  return search.best();
+}
+
 Calibration Calibrate(absl::Span<const SeriesSample> series,
                       double memory_tokens) {
-  Bins bins;
-  bins.of_sample.assign(series.size(), std::numeric_limits<size_t>::max());
-  std::vector<Sized> prompts;
-  std::vector<Sized> decodes;
-  for (size_t i = 0; i < series.size(); ++i) {
-    const SeriesSample& s = series[i];
-    if (!(s.table_us > 0) || s.device_us > kHiccup * s.table_us) continue;
-    if (s.tokens_beside_prefill > 0) {
-      prompts.push_back({static_cast<double>(s.tokens_beside_prefill), i});
-    } else {
-      decodes.push_back({static_cast<double>(s.decodes), i});
-    }
-  }
-  const KindBins of_prompts = Sort(std::move(prompts), &bins);
-  const KindBins of_decodes = Sort(std::move(decodes), &bins);
-  Calibration best;
-  double least = std::numeric_limits<double>::infinity();
-  const auto try_out = [&](double constant, double tokens) {
-    ThrottleTable table = {constant, 0, 0, memory_tokens, tokens, {}};
-    const std::vector<Row> rows = RowsOf(series, bins, table);
-    std::vector<double> levels(bins.count, 1);
-    for (int round = 0; round < kSettled; ++round) {
-      FitSlowdowns(rows, levels, &table);
-      levels = LevelsOf(rows, bins.count, table);
-    }
-    const double error = ErrorOf(rows, levels, table);
-    if (error >= least) return;
-    least = error;
-    best = {table, LevelOf(of_prompts, levels), LevelOf(of_decodes, levels)};
+  Search search(series);
+  const auto try_out = [&](double constant, double compute_tokens) {
+    search.Try({constant, 0, 0, memory_tokens, compute_tokens, {}});
   };
   for (double constant = kShortest; constant <= kLongest; constant *= kRatio) {
     for (double tokens = memory_tokens + kTokenStep; tokens <= kMostTokens;
@@ -248,18 +273,17 @@ Calibration Calibrate(absl::Span<const SeriesSample> series,
       try_out(constant, tokens);
     }
   }
-  const ThrottleTable near = best.throttle;
+  const ThrottleTable near = search.best().throttle;
   for (double constant = near.time_constant_us / kRatio;
        constant < near.time_constant_us * kRatio; constant *= kFineRatio) {
     for (const double more : {-kFineTokenStep, 0.0, kFineTokenStep}) {
       try_out(constant, near.compute_tokens + more);
     }
   }
-  if (std::max(best.throttle.compute_slowdown, best.throttle.memory_slowdown) <
-      kNoSlowdown) {
-    best.throttle = {};
-  }
-  return best;
+  const ThrottleTable& found = search.best().throttle;
+  return std::max(found.compute_slowdown, found.memory_slowdown) < kNoSlowdown
+             ? CalibrateLevels(series)
+             : search.best();
 }
 
 }  // namespace interleave::sim

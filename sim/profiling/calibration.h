@@ -70,9 +70,13 @@ struct Calibration {
 // had recovered before the first sample.  Sizes that occur often (32 times and
 // more) have a level of their own, the others one for 64 samples and more of
 // neighbouring sizes.  A sample that took more than twice what the tables say
-// is a hiccup, and counts for the card's state only.
+// is a hiccup, and counts for the card's state only.  No throttling where no
+// slowdown is half a percent.
 Calibration Calibrate(absl::Span<const SeriesSample> series,
                       double memory_tokens);
+
+// The same for a card that is known not to be throttled.
+Calibration CalibrateLevels(absl::Span<const SeriesSample> series);
 
 }  // namespace interleave::sim
 

@@ -102,6 +102,17 @@ TEST(CalibrateTest, SeesNoThrottlingWhereThereIsNone) {
   ExpectLevels(fit, 0.001);
 }
 
+TEST(CalibrateTest, LevelsAlone) {
+  const Calibration fit = CalibrateLevels(Series({}, 0.08, 3000));
+  EXPECT_EQ(fit.throttle.time_constant_us, 0);
+  ExpectLevels(fit, 0.025);
+  // What throttles a card goes into the levels.
+  const Calibration hot =
+      CalibrateLevels(Series({30'000, 0.28, 0.09, 128, 512, {}}, 0, 3000));
+  EXPECT_EQ(hot.throttle.time_constant_us, 0);
+  EXPECT_GT(hot.with_prefill.At(1024), 1);
+}
+
 TEST(CalibrateTest, LeavesOutHiccups) {
   const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512, {}};
   std::vector<SeriesSample> series = Series(truth, 0, 3000);

@@ -662,7 +662,9 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   }
   data_.stages.back().measurements = static_cast<int64_t>(series.size());
   const Calibration calibration =
-      sim::Calibrate(series, options_.memory_tokens);
+      data_.throttle.time_constant_us > 0
+          ? sim::Calibrate(series, options_.memory_tokens)
+          : CalibrateLevels(series);
   data_.throttle = calibration.throttle;
   timer_.set_throttle(data_.throttle);
   Apply(calibration);
