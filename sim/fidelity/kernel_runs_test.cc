@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/csv.h"
@@ -107,7 +108,9 @@ TEST(KernelRunsTest, WithinWhatIsDocumented) {
       const auto found = statistics.find(d.statistic);
       if (found == statistics.end()) continue;
       const double error = std::abs(d.simulated_ms / found->second - 1);
-      EXPECT_LT(error, 0.205)
+      // Waiting grows without bound towards capacity, and its error with it.
+      const double most = absl::StartsWith(d.statistic, "TTFT") ? 0.2 : 0.08;
+      EXPECT_LT(error, most)
           << run.policy << " at " << run.rate_rps << ", " << d.statistic << ": "
           << d.simulated_ms << " ms for " << found->second;
       sum += error;
