@@ -4,6 +4,7 @@
 #include "sim/cost/grid.h"
 
 namespace interleave::sim {
+
 AttentionShares::AttentionShares(const Grid& prefill, const Grid& decode) {
   bool outside = false;
   const double chunk = prefill.axis(0).back();

@@ -11,6 +11,7 @@
 #include "sim/kernel_executor/decoder_options.h"
 
 namespace interleave::sim {
+
 absl::Status ValidateBatch(const DecoderBatch& batch,
                            const DecoderOptions& options) {
   const auto refuse = [](const auto&... parts) {

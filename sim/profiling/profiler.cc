@@ -237,6 +237,13 @@ absl::StatusOr<double> Profiler::LinearUs(double tokens) {
   return us;
 }
 
+std::vector<MeasuredBatch> Profiler::PiecesOf(double tokens,
+                                              MeasuredBatch batch) const {
+  std::vector<MeasuredBatch> pieces = LinearPieces(tokens, pieces_);
+  Append(AttentionPieces(std::move(batch), pieces_), &pieces);
+  return pieces;
+}
+
 MeasuredBatch Profiler::DecodeLinearBatch(double sequences) const {
   MeasuredBatch batch = Decodes(GraphSize(sequences), kShortKv);
   batch.part = BatchPart::kWithoutAttention;
@@ -259,7 +266,7 @@ absl::StatusOr<double> Profiler::DecodeLinearUs(double sequences) {
   return us;
 }
 
-absl::StatusOr<double> Profiler::LmHeadUs(double sequences) const {
+double Profiler::LmHeadUs(double sequences) const {
   return Interpolate(data_.lm_head, sequences);
 }
 
@@ -316,7 +323,14 @@ absl::Status Profiler::MeasureLinear() {
   StartStage("linear layers");
   SampledGrid grid;
   grid.axes = {LinearAxis(options_.limits)};
-  const GridFunction function = LinearFunction();
+  const GridFunction function = FunctionOf(
+      [this](absl::Span<const double> at) -> absl::StatusOr<GridSample> {
+        ASSIGN_OR_RETURN(const double us, LinearUs(at[0]));
+        return GridSample{us, us};
+      },
+      [this](absl::Span<const double> at) {
+        return LinearPieces(at[0], pieces_);
+      });
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &grid));
   RETURN_IF_ERROR(Refine(function, {kTokenStep}, kLinearShare, &grid));
   layer_fit_.FitOutside();
@@ -324,22 +338,6 @@ absl::Status Profiler::MeasureLinear() {
     data_.iteration[tokens] = us;
   }
   return absl::OkStatus();
-}
-
-GridFunction Profiler::LinearFunction() {
-  GridFunction function;
-  function.sample =
-      [this](absl::Span<const double> at) -> absl::StatusOr<GridSample> {
-    ASSIGN_OR_RETURN(const double us, LinearUs(at[0]));
-    return GridSample{us, us};
-  };
-  function.prepare = [this](absl::Span<const std::vector<double>> places) {
-    std::vector<MeasuredBatch> batches;
-    for (const auto& at : places)
-      Append(LinearPieces(at[0], pieces_), &batches);
-    return MeasureAll(std::move(batches));
-  };
-  return function;
 }
 
 // In batches of two tokens a sequence and of one layer, where everything else
@@ -417,53 +415,16 @@ absl::StatusOr<GridSample> Profiler::SamplePrefill(
 
 absl::StatusOr<GridSample> Profiler::SampleMixed(absl::Span<const double> at) {
   ASSIGN_OR_RETURN(const double linear, LinearUs(at[0] + at[2]));
-  ASSIGN_OR_RETURN(const double lm_head, LmHeadUs(1 + at[2]));
-  return Attention(MixedAt(at), linear + lm_head);
+  return Attention(MixedAt(at), linear + LmHeadUs(1 + at[2]));
 }
 
-GridFunction Profiler::DecodeFunction() {
+GridFunction Profiler::FunctionOf(SampleFunction sample, BatchesAt batches_at) {
   GridFunction function;
-  function.sample = [this](absl::Span<const double> at) {
-    return SampleDecode(at);
-  };
-  function.prepare = [this](absl::Span<const std::vector<double>> places) {
+  function.sample = std::move(sample);
+  function.prepare = [this, batches_at = std::move(batches_at)](
+                         absl::Span<const std::vector<double>> places) {
     std::vector<MeasuredBatch> batches;
-    for (const auto& at : places) {
-      batches.push_back(DecodeLinearBatch(at[0]));
-      batches.push_back(DecodesAt(at));
-    }
-    return MeasureAll(std::move(batches));
-  };
-  return function;
-}
-
-GridFunction Profiler::PrefillFunction() {
-  GridFunction function;
-  function.sample = [this](absl::Span<const double> at) {
-    return SamplePrefill(at);
-  };
-  function.prepare = [this](absl::Span<const std::vector<double>> places) {
-    std::vector<MeasuredBatch> batches;
-    for (const auto& at : places) {
-      Append(LinearPieces(at[0], pieces_), &batches);
-      Append(AttentionPieces(PrefillAt(at), pieces_), &batches);
-    }
-    return MeasureAll(std::move(batches));
-  };
-  return function;
-}
-
-GridFunction Profiler::MixedFunction() {
-  GridFunction function;
-  function.sample = [this](absl::Span<const double> at) {
-    return SampleMixed(at);
-  };
-  function.prepare = [this](absl::Span<const std::vector<double>> places) {
-    std::vector<MeasuredBatch> batches;
-    for (const auto& at : places) {
-      Append(LinearPieces(at[0] + at[2], pieces_), &batches);
-      Append(AttentionPieces(MixedAt(at), pieces_), &batches);
-    }
+    for (const auto& at : places) Append(batches_at(at), &batches);
     return MeasureAll(std::move(batches));
   };
   return function;
@@ -484,7 +445,11 @@ absl::Status Profiler::Refine(const GridFunction& function,
 
 absl::Status Profiler::MeasureDecode() {
   StartStage("decodes");
-  const GridFunction function = DecodeFunction();
+  const GridFunction function = FunctionOf(
+      [this](absl::Span<const double> at) { return SampleDecode(at); },
+      [this](absl::Span<const double> at) {
+        return std::vector{DecodeLinearBatch(at[0]), DecodesAt(at)};
+      });
   data_.decode.axes = DecodeAxes(options_.limits);
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.decode));
   return Refine(function, {2, 64}, kDecodeShare, &data_.decode);
@@ -492,7 +457,11 @@ absl::Status Profiler::MeasureDecode() {
 
 absl::Status Profiler::MeasurePrefill() {
   StartStage("one chunk");
-  const GridFunction function = PrefillFunction();
+  const GridFunction function = FunctionOf(
+      [this](absl::Span<const double> at) { return SamplePrefill(at); },
+      [this](absl::Span<const double> at) {
+        return PiecesOf(at[0], PrefillAt(at));
+      });
   data_.prefill.axes = PrefillAxes(options_.limits);
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.prefill));
   return Refine(function, {16, 128}, kPrefillShare, &data_.prefill);
@@ -538,7 +507,11 @@ std::vector<std::vector<double>> Profiler::AffordableMixedAxes() const {
 
 absl::Status Profiler::MeasureMixed() {
   StartStage("chunks beside decodes");
-  const GridFunction function = MixedFunction();
+  const GridFunction function = FunctionOf(
+      [this](absl::Span<const double> at) { return SampleMixed(at); },
+      [this](absl::Span<const double> at) {
+        return PiecesOf(at[0] + at[2], MixedAt(at));
+      });
   data_.mixed.axes = AffordableMixedAxes();
   RETURN_IF_ERROR(MeasureGrid(function, options_.seed, &data_.mixed));
   return Refine(function, {16, 256, 8, 128}, kMixedShare, &data_.mixed);

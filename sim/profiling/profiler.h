@@ -170,7 +170,7 @@ class Profiler {
   // An iteration without attention, measured where it has not been.
   absl::StatusOr<double> LinearUs(double tokens);
   absl::StatusOr<double> DecodeLinearUs(double sequences);
-  absl::StatusOr<double> LmHeadUs(double sequences) const;
+  double LmHeadUs(double sequences) const;
   int32_t GraphSize(double sequences) const;
 
   absl::Status MeasureThrottle();
@@ -182,12 +182,13 @@ class Profiler {
   absl::Status MeasureMixed();
   absl::Status MeasureSkew();
   absl::Status AddSkew(const Grid& decode, const MeasuredBatch& batch);
-  // What the samples of some places will ask for.
   MeasuredBatch DecodeLinearBatch(double sequences) const;
-  GridFunction LinearFunction();
-  GridFunction DecodeFunction();
-  GridFunction PrefillFunction();
-  GridFunction MixedFunction();
+  // Of a batch with prompts, of so many tokens in all.
+  std::vector<MeasuredBatch> PiecesOf(double tokens, MeasuredBatch batch) const;
+  // What a place's sample is, and which batches it asks for.
+  using BatchesAt =
+      std::function<std::vector<MeasuredBatch>(absl::Span<const double>)>;
+  GridFunction FunctionOf(SampleFunction sample, BatchesAt batches_at);
   void FitHost();
   void Apply(const Calibration& calibration);
   BatchLimits Limits() const;

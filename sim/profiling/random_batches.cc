@@ -28,6 +28,29 @@ int32_t LogUniform(Rng& rng, int32_t largest) {
   return std::clamp(static_cast<int32_t>(x), 1, largest);
 }
 
+void AddDecodes(Rng& rng, const BatchLimits& limits, MeasuredBatch* batch) {
+  const int32_t count = LogUniform(rng, limits.max_sequences - kMostChunks);
+  batch->decode_kv =
+      UnevenLengths(rng, count, kMedianPrompt, kPromptSigma, limits.max_kv);
+}
+
+// Prompts of so many tokens, the last one cut.
+void AddPrompts(Rng& rng, const BatchLimits& limits, int32_t tokens,
+                MeasuredBatch* batch) {
+  // A chunk of one token would be a decode.
+  while (tokens > 1 && batch->chunks.size() < kMostChunks) {
+    PrefillChunk chunk;
+    chunk.query_tokens = std::clamp(
+        Length(rng, kMedianPrompt, kPromptSigma, limits.max_tokens), 2, tokens);
+    if (batch->chunks.empty() && rng.Bernoulli(0.4)) {
+      chunk.context_tokens =
+          Length(rng, kMedianPrompt, kPromptSigma, limits.max_context);
+    }
+    tokens -= chunk.query_tokens;
+    batch->chunks.push_back(chunk);
+  }
+}
+
 }  // namespace
 
 std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
@@ -65,33 +88,6 @@ std::vector<int32_t> TypicalLengths(int32_t count, double mean, uint64_t draw) {
   }
   return whole;
 }
-
-namespace {
-
-void AddDecodes(Rng& rng, const BatchLimits& limits, MeasuredBatch* batch) {
-  const int32_t count = LogUniform(rng, limits.max_sequences - kMostChunks);
-  batch->decode_kv =
-      UnevenLengths(rng, count, kMedianPrompt, kPromptSigma, limits.max_kv);
-}
-
-// Prompts of so many tokens, the last one cut.
-void AddPrompts(Rng& rng, const BatchLimits& limits, int32_t tokens,
-                MeasuredBatch* batch) {
-  // A chunk of one token would be a decode.
-  while (tokens > 1 && batch->chunks.size() < kMostChunks) {
-    PrefillChunk chunk;
-    chunk.query_tokens = std::clamp(
-        Length(rng, kMedianPrompt, kPromptSigma, limits.max_tokens), 2, tokens);
-    if (batch->chunks.empty() && rng.Bernoulli(0.4)) {
-      chunk.context_tokens =
-          Length(rng, kMedianPrompt, kPromptSigma, limits.max_context);
-    }
-    tokens -= chunk.query_tokens;
-    batch->chunks.push_back(chunk);
-  }
-}
-
-}  // namespace
 
 MeasuredBatch ServedBatch(Rng& rng, const BatchLimits& limits,
                           bool with_prompts) {
