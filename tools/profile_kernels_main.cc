@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -227,15 +228,18 @@ void AddCheck(const std::vector<sim::CheckRow>& rows,
 }
 
 // What the linear layers are to go by: a given file, or what the measurements
-// in the journal were made with, which are kept at `path`.
+// in the journal, if there is one, were made with, which are kept at `path`.
 absl::StatusOr<std::string> LinearChoicesFor(const Request& request,
+                                             const std::string& journal_path,
                                              const std::string& path) {
   if (!request.linear_choices.empty()) {
     return ReadTextFile(request.linear_choices);
   }
-  absl::StatusOr<std::string> kept = ReadTextFile(path);
-  if (absl::IsNotFound(kept.status())) return std::string();
-  return kept;
+  if (!std::filesystem::exists(journal_path) ||
+      !std::filesystem::exists(path)) {
+    return std::string();
+  }
+  return ReadTextFile(path);
 }
 
 absl::Status KeepLinearChoices(const std::string& path,
@@ -263,12 +267,11 @@ absl::Status Profile(absl::Span<const std::string> args, const Request& request,
   const std::string journal_path = folder->path() + ".journal";
   const std::string choices_path = folder->path() + ".linear_choices";
   ASSIGN_OR_RETURN(const std::string linear_choices,
-                   LinearChoicesFor(request, choices_path));
+                   LinearChoicesFor(request, journal_path, choices_path));
   ASSIGN_OR_RETURN(
       const ProfiledEngine engine,
       environment.create_engine(model, LimitsOf(request), linear_choices));
   *environment.out << engine.runner->Description() << std::endl;
-  RETURN_IF_ERROR(KeepLinearChoices(choices_path, engine.linear_choices));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<sim::Journal> journal,
       sim::Journal::Open(
@@ -276,6 +279,8 @@ absl::Status Profile(absl::Span<const std::string> args, const Request& request,
           absl::StrCat(model.name(), " on ", engine.gpu, ", driver ",
                        engine.driver_version, ", CUDA ", engine.cuda_version,
                        ", blocks of ", request.block_size)));
+  // Not before: a journal of another card's keeps its own.
+  RETURN_IF_ERROR(KeepLinearChoices(choices_path, engine.linear_choices));
   if (journal->resumed() > 0) {
     *environment.out << "going on after " << journal->resumed()
                      << " measurements in " << journal_path << std::endl;

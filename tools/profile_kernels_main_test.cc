@@ -155,6 +155,12 @@ TEST_F(ProfileKernelsTest, AnInterruptionKeepsWhatWasMeasured) {
   EXPECT_TRUE(std::filesystem::exists(profile + "/attention.csv"));
 }
 
+TEST_F(ProfileKernelsTest, LinearChoicesWithoutAJournalAreNobodys) {
+  std::ofstream(folder_ + "/profile.linear_choices") << "forgotten";
+  EXPECT_EQ(Run({"--out=" + folder_ + "/profile"}), 0) << err_.str();
+  EXPECT_EQ(asked_choices_, "");
+}
+
 TEST_F(ProfileKernelsTest, GoesByTheLinearChoicesOfAnother) {
   const std::string choices = folder_ + "/linear_choices.csv";
   EXPECT_EQ(

@@ -205,8 +205,8 @@ absl::StatusOr<cublasLtMatmulAlgo_t> LinearLayer::InvariantAlgorithm() {
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
     bool suits_all = true;
     for (const int64_t tokens : LinearBuckets(options_.max_tokens)) {
-      ASSIGN_OR_RETURN(const bool suits, Suits(algorithm, tokens));
-      suits_all = suits_all && suits;
+      ASSIGN_OR_RETURN(suits_all, Suits(algorithm, tokens));
+      if (!suits_all) break;
     }
     if (suits_all) return algorithm;
   }

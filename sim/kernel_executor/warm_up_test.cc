@@ -67,7 +67,7 @@ TEST(WarmUpTest, RunsEveryKind) {
 TEST(WarmUpTest, LeavesOutWhatDoesNotFit) {
   DecoderOptions options = Options();
   options.max_num_batched_tokens = 40;
-  options.max_model_len = 20;
+  options.max_model_len = 16;
   options.max_num_seqs = 1;
   FakeRunner runner(options);
   EXPECT_OK(WarmUp(options, runner));
