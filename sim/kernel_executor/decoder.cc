@@ -47,6 +47,22 @@ constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
 constexpr int64_t kRuntimeBytes = int64_t{768} << 20;
 constexpr int64_t kBf16 = 2;
 
+// Rows of a matrix of so many columns, in which those of gate and up alternate.
+std::vector<float> GateThenUp(const std::vector<float>& matrix,
+                              int64_t columns) {
+  const size_t run = static_cast<size_t>(kGateUpRows * columns);
+  std::vector<float> parted;
+  parted.reserve(matrix.size());
+  for (const size_t first : {size_t{0}, run}) {
+    for (size_t i = first; i < matrix.size(); i += 2 * run) {
+      const auto begin = matrix.begin() + static_cast<std::ptrdiff_t>(i);
+      parted.insert(parted.end(), begin,
+                    begin + static_cast<std::ptrdiff_t>(run));
+    }
+  }
+  return parted;
+}
+
 uint64_t Mix(uint64_t x) {  // the finalizer of SplitMix64
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9;
@@ -149,7 +165,7 @@ absl::StatusOr<StreamSplits> SplitStreams(const DecoderOptions& options) {
 struct LayerPointers {
   void* qkv;
   void* output;
-  void* gate_up;
+  void* gate_up;  // rows of gate and up alternate by kGateUpRows
   void* down;
   void* attention_norm;
   void* mlp_norm;
@@ -203,6 +219,7 @@ struct Buffers {
   void* workspace;
   void* plan;
   float* stream_partials;
+  GateUpScratch gate_up_scratch;
 };
 
 int64_t MostPacked(const Sizes& sizes) {
@@ -213,7 +230,7 @@ int64_t MostPacked(const Sizes& sizes) {
 Buffers CarveBuffers(const DecoderOptions& options, int64_t plan_bytes,
                      const StreamSplits& streams, Arena& arena) {
   const Sizes sizes(options);
-  Buffers buffers;
+  Buffers buffers = {};
   buffers.residual = arena.Take(sizes.tokens * sizes.hidden * kBf16);
   buffers.normed = arena.Take(sizes.tokens * sizes.hidden * kBf16);
   buffers.qkv = arena.Take(sizes.tokens * sizes.qkv() * kBf16);
@@ -233,13 +250,15 @@ Buffers CarveBuffers(const DecoderOptions& options, int64_t plan_bytes,
   buffers.slots = arena.Take<int32_t>(sizes.tokens * 4);
   buffers.workspace = arena.Take(kWorkspaceBytes);
   buffers.plan = arena.Take(plan_bytes);
+  if (!streams.has_value()) return buffers;
   int64_t partials = 0;
-  if (streams.has_value()) {
-    for (const StreamSplit& split : *streams) {
-      partials = std::max(partials, StreamPartials(split));
-    }
+  for (const Linear linear : {kQkv, kOutput, kDown}) {
+    partials = std::max(partials, StreamPartials((*streams)[linear]));
   }
   buffers.stream_partials = arena.Take<float>(partials * 4);
+  const StreamSplit& gate_up = (*streams)[kGateUp];
+  buffers.gate_up_scratch.sums = arena.Take<float>(GateUpSums(gate_up) * 4);
+  buffers.gate_up_scratch.ready = arena.Take<int32_t>(GateUpReady(gate_up) * 4);
   return buffers;
 }
 
@@ -406,6 +425,8 @@ class DecoderImpl final : public Decoder {
     BatchPart part = BatchPart::kAll;
     size_t layers = 0;
   };
+  // Whether its linear layers stream their weights.
+  bool Streams(const Extent& extent) const;
   // Batch size and what of it is computed.
   using GraphKey = std::pair<int64_t, BatchPart>;
 
@@ -435,6 +456,7 @@ class DecoderImpl final : public Decoder {
                             const UnpackedBatch& unpacked, LinearResult& delta);
   absl::StatusOr<LinearResult> EnqueueLinear(const Extent& extent,
                                              Linear linear, size_t layer);
+  absl::Status EnqueueGateUp(const Extent& extent, size_t layer);
   absl::Status EnqueueAttention(const Extent& extent, size_t layer);
   absl::Status EnqueueAttentionAlone(const Extent& extent);
   absl::Status EnqueueHead(const Extent& extent, const int32_t* samples,
@@ -721,7 +743,12 @@ absl::Status DecoderImpl::MakeStreams() {
           "cuTensorMapEncodeTiled"));
     }
   }
-  return absl::OkStatus();
+  return CudaStatus(
+      cudaMemsetAsync(
+          buffers_.gate_up_scratch.ready, 0,
+          static_cast<size_t>(GateUpReady((*streams_)[kGateUp])) * 4,
+          stream_.get()),
+      "clearing what blocks leave to each other");
 }
 
 absl::Status DecoderImpl::MakeGraphs() {
@@ -841,11 +868,15 @@ absl::Status DecoderImpl::EnqueuePlan(
   return planned_.Record(plan_stream_.get());
 }
 
+bool DecoderImpl::Streams(const Extent& extent) const {
+  return streams_.has_value() && extent.tokens <= kStreamTokens;
+}
+
 absl::StatusOr<LinearResult> DecoderImpl::EnqueueLinear(const Extent& extent,
                                                         Linear linear,
                                                         size_t layer) {
   LinearResult result;
-  if (!streams_.has_value() || extent.tokens > kStreamTokens) {
+  if (!Streams(extent)) {
     result.values = LinearOutput(linear);
     RETURN_IF_ERROR(linear_[linear]->Run(
         LinearInput(linear), LinearWeight(linear, layer), extent.tokens,
@@ -861,6 +892,24 @@ absl::StatusOr<LinearResult> DecoderImpl::EnqueueLinear(const Extent& extent,
                          /*early=*/true, stream_.get()),
       "linear kernel"));
   return result;
+}
+
+// Gate and up, and of them SiLU(gate) x up.
+absl::Status DecoderImpl::EnqueueGateUp(const Extent& extent, size_t layer) {
+  if (Streams(extent)) {
+    return CudaStatus(
+        LaunchStreamGateUp(
+            stream_inputs_[kGateUp].at(StreamTokens(extent.tokens)),
+            stream_weights_[layer][kGateUp], (*streams_)[kGateUp],
+            extent.tokens, buffers_.gate_up_scratch, buffers_.activated,
+            /*early=*/true, stream_.get()),
+        "gate and up kernel");
+  }
+  RETURN_IF_ERROR(EnqueueLinear(extent, kGateUp, layer).status());
+  return CudaStatus(LaunchSiluMul(buffers_.gate_up, extent.tokens,
+                                  options_.shape.intermediate_size,
+                                  buffers_.activated, stream_.get()),
+                    "activation kernel");
 }
 
 absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
@@ -890,12 +939,7 @@ absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
       LaunchAddNorm(delta, extent.tokens, weights.mlp_norm, shape.hidden_size,
                     epsilon, buffers_.residual, buffers_.normed, stream),
       "norm kernel"));
-  ASSIGN_OR_RETURN(const LinearResult gate_up,
-                   EnqueueLinear(extent, kGateUp, layer));
-  RETURN_IF_ERROR(
-      CudaStatus(LaunchSiluMul(gate_up, extent.tokens, shape.intermediate_size,
-                               buffers_.activated, stream),
-                 "activation kernel"));
+  RETURN_IF_ERROR(EnqueueGateUp(extent, layer));
   ASSIGN_OR_RETURN(delta, EnqueueLinear(extent, kDown, layer));
   if (layer + 1 == extent.layers) return absl::OkStatus();
   return CudaStatus(LaunchAddNorm(delta, extent.tokens,
@@ -1067,8 +1111,9 @@ absl::StatusOr<Decoder::LayerWeights> DecoderImpl::ReadLayer(int32_t layer) {
   ASSIGN_OR_RETURN(weights.output,
                    ReadBf16(from.output, sizes_.hidden * sizes_.q));
   ASSIGN_OR_RETURN(
-      weights.gate_up,
+      const std::vector<float> gate_up,
       ReadBf16(from.gate_up, 2 * sizes_.intermediate * sizes_.hidden));
+  weights.gate_up = GateThenUp(gate_up, sizes_.hidden);
   ASSIGN_OR_RETURN(weights.down,
                    ReadBf16(from.down, sizes_.hidden * sizes_.intermediate));
   ASSIGN_OR_RETURN(weights.attention_norm,

@@ -210,9 +210,7 @@ absl::Status SmallKernels(const DecoderShape& shape, double bandwidth,
        }},
       {"SiLU and product", 3 * width * kBf16,
        [&](const DeviceMemory& b, const DeviceMemory& s) {
-         LinearResult gate_up;
-         gate_up.values = b.get();
-         return LaunchSiluMul(gate_up, kTokens, shape.intermediate_size,
+         return LaunchSiluMul(b.get(), kTokens, shape.intermediate_size,
                               s.get(), stream);
        }}};
   for (const auto& kernel : kernels) {
@@ -230,8 +228,9 @@ absl::Status SmallKernels(const DecoderShape& shape, double bandwidth,
 }
 
 // A launch of the repository's own kernel for few tokens, one after the other.
+// `gate_up`: with SiLU and the product.
 absl::StatusOr<double> StreamedMicros(int64_t inputs, int64_t outputs,
-                                      int64_t tokens,
+                                      bool gate_up, int64_t tokens,
                                       const std::vector<const void*>& weights,
                                       const void* x, cudaStream_t stream) {
   int multiprocessors = 0;
@@ -243,6 +242,18 @@ absl::StatusOr<double> StreamedMicros(int64_t inputs, int64_t outputs,
   const StreamSplit split = MakeStreamSplit(inputs, outputs, multiprocessors);
   ASSIGN_OR_RETURN(const DeviceMemory partials,
                    AllocateDevice(4 * StreamPartials(split), "partial sums"));
+  ASSIGN_OR_RETURN(const DeviceMemory sums,
+                   AllocateDevice(4 * GateUpSums(split), "partial sums"));
+  ASSIGN_OR_RETURN(const DeviceMemory ready,
+                   AllocateDevice(4 * GateUpReady(split), "flags"));
+  ASSIGN_OR_RETURN(const DeviceMemory out,
+                   AllocateDevice(kBf16 * tokens * outputs / 2, "activations"));
+  RETURN_IF_ERROR(CudaStatus(
+      cudaMemsetAsync(ready.get(), 0,
+                      static_cast<size_t>(4 * GateUpReady(split)), stream),
+      "cudaMemsetAsync"));
+  const GateUpScratch scratch = {static_cast<float*>(sums.get()),
+                                 static_cast<int32_t*>(ready.get())};
   StreamOperand x_map;
   RETURN_IF_ERROR(CudaStatus(
       MakeStreamOperand(x, tokens, inputs, StreamTokens(tokens), &x_map),
@@ -257,10 +268,13 @@ absl::StatusOr<double> StreamedMicros(int64_t inputs, int64_t outputs,
   ASSIGN_OR_RETURN(
       const double micros, MedianMicros(stream, 15, [&](int) -> absl::Status {
         for (size_t i = 0; i < kLaunches; ++i) {
+          const StreamOperand& map = maps[i % maps.size()];
           RETURN_IF_ERROR(CudaStatus(
-              LaunchStreamLinear(x_map, maps[i % maps.size()], split, tokens,
-                                 static_cast<float*>(partials.get()), false,
-                                 stream),
+              gate_up ? LaunchStreamGateUp(x_map, map, split, tokens, scratch,
+                                           out.get(), false, stream)
+                      : LaunchStreamLinear(x_map, map, split, tokens,
+                                           static_cast<float*>(partials.get()),
+                                           false, stream),
               "linear kernel"));
         }
         return absl::OkStatus();
@@ -279,10 +293,11 @@ absl::Status LinearLayers(const DecoderShape& shape, int64_t tokens,
     const char* name;
     int32_t inputs;
     int32_t outputs;
+    bool gate_up = false;
   } layers[] = {
       {"QKV", shape.hidden_size, q + 2 * shape.head_dim * shape.num_kv_heads},
       {"output", q, shape.hidden_size},
-      {"gate and up", shape.hidden_size, 2 * shape.intermediate_size},
+      {"gate and up", shape.hidden_size, 2 * shape.intermediate_size, true},
       {"down", shape.intermediate_size, shape.hidden_size}};
   ASSIGN_OR_RETURN(const DeviceMemory workspace,
                    AllocateDevice(kWorkspace, "workspace"));
@@ -320,9 +335,9 @@ absl::Status LinearLayers(const DecoderShape& shape, int64_t tokens,
     micros /= kLaunches;
     double streamed = 0;
     if (tokens <= kStreamTokens) {
-      ASSIGN_OR_RETURN(
-          streamed, StreamedMicros(each.inputs, each.outputs, tokens, weights,
-                                   x.get(), stream));
+      ASSIGN_OR_RETURN(streamed,
+                       StreamedMicros(each.inputs, each.outputs, each.gate_up,
+                                      tokens, weights, x.get(), stream));
     }
     const double bytes = static_cast<double>(
         kBf16 * (int64_t{each.inputs} * each.outputs +

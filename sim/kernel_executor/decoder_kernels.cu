@@ -4,6 +4,7 @@
 
 #include "attention/kernel_launch.cuh"
 #include "sim/kernel_executor/decoder_kernels.h"
+#include "sim/kernel_executor/silu.cuh"
 
 namespace interleave::sim {
 namespace {
@@ -359,43 +360,32 @@ __global__ void RotaryTableKernel(float2* cos_sin, int64_t positions, int half,
 
 // ---- MLP ----
 
-__device__ float Silu(float x) { return x / (1.0f + __expf(-x)); }
-
 constexpr int kSiluThreads = 256;
 constexpr int kSiluVectors = 2;  // a thread, so that four loads are in flight
-constexpr int kGateUpSlots = 2;  // tiles of a wide layer have few
 
-template <bool kPartials>
-__global__ void __launch_bounds__((kPartials ? BesideLinear<80>::kThreads
-                                             : kSiluThreads),
-                                  1)
-    SiluMulKernel(const LinearResult gate_up, int32_t vectors, void* out) {
-  if (kPartials) {
-    AllowNextLaunch();
-    AwaitEarlierLaunch();
-  }
+__global__ void __launch_bounds__(kSiluThreads)
+    SiluMulKernel(const void* gate_up, int32_t vectors, void* out) {
   const int64_t t = blockIdx.x;
-  const int width = vectors * kVector;
+  static_assert(kGateUpRows == kVector);
+  const uint4* from = Vectors(gate_up) + t * 2 * vectors;
   uint4* to = Vectors(out) + t * vectors;
   const int begin = blockIdx.y * blockDim.x * kSiluVectors + threadIdx.x;
-  using Eight = EightOf<kPartials, kGateUpSlots>;
-  static_assert(kSiluVectors == 2);
-  Eight gates[kSiluVectors] = {Eight(gate_up), Eight(gate_up)};
-  Eight ups[kSiluVectors] = {Eight(gate_up), Eight(gate_up)};
+  Pack gate[kSiluVectors];
+  Pack up[kSiluVectors];
 #pragma unroll
   for (int v = 0; v < kSiluVectors; ++v) {
     const int i = begin + v * blockDim.x;
     if (i >= vectors) continue;
-    gates[v].Begin(t, i * kVector, 2 * width);
-    ups[v].Begin(t, width + i * kVector, 2 * width);
+    gate[v].bits = from[2 * i];
+    up[v].bits = from[2 * i + 1];
   }
 #pragma unroll
   for (int v = 0; v < kSiluVectors; ++v) {
     const int i = begin + v * blockDim.x;
     if (i >= vectors) continue;
     float g[kVector], u[kVector];
-    gates[v].Finish(g);
-    ups[v].Finish(u);
+    gate[v].Unpack(g);
+    up[v].Unpack(u);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) g[j] = Silu(g[j]) * u[j];
     to[i] = PackEight(g);
@@ -580,17 +570,14 @@ cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
       shape, batch, angles, qkv, rotated, k_cache, v_cache);
 }
 
-cudaError_t LaunchSiluMul(const LinearResult& gate_up, int64_t tokens,
-                          int32_t width, void* out, cudaStream_t stream) {
+cudaError_t LaunchSiluMul(const void* gate_up, int64_t tokens, int32_t width,
+                          void* out, cudaStream_t stream) {
   const int vectors = width / kVector;
   constexpr int kOfBlock = kSiluThreads * kSiluVectors;
   const dim3 grid(static_cast<unsigned>(tokens),
                   (vectors + kOfBlock - 1) / kOfBlock);
-  const bool partials = gate_up.values == nullptr;
-  return LaunchKernel(
-      partials ? &SiluMulKernel<true> : &SiluMulKernel<false>,
-      {.grid = grid, .threads = kSiluThreads, .early = partials}, stream,
-      gate_up, vectors, out);
+  SiluMulKernel<<<grid, kSiluThreads, 0, stream>>>(gate_up, vectors, out);
+  return cudaGetLastError();
 }
 
 int64_t ArgmaxPartialBytes(int64_t rows, int32_t vocab) {

@@ -80,9 +80,11 @@ cudaError_t LaunchRotaryAppend(const RotaryShape& shape,
                                void* rotated, void* k_cache, void* v_cache,
                                bool ahead, cudaStream_t stream);
 
-// out[t] = SiLU(gate_up[t, :width]) * gate_up[t, width:].
-cudaError_t LaunchSiluMul(const LinearResult& gate_up, int64_t tokens,
-                          int32_t width, void* out, cudaStream_t stream);
+// out[t] = SiLU(gate[t]) * up[t], out of gate_up [tokens, 2 width], in which
+// kGateUpRows numbers of gate and of up alternate; width is a multiple of them.
+// Few tokens' linear layer does that itself (stream_linear.h).
+cudaError_t LaunchSiluMul(const void* gate_up, int64_t tokens, int32_t width,
+                          void* out, cudaStream_t stream);
 
 // The largest of each row of float logits [rows, vocab], the first of equals,
 // and by how much it passes the next. partials: PartialBytes(rows, vocab) of

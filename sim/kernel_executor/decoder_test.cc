@@ -229,6 +229,31 @@ TEST(DecoderCreateTest, TakesAnothersLinearChoices) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+// Tiles of gate and up that one thread block has alone, that two share, and
+// that many do.
+TEST(DecoderTest, StreamedLinearLayersComputeWhatCublasLtDoes) {
+  SKIP_WITHOUT_GPU();
+  DecoderOptions options = Options();
+  for (const int32_t intermediate : {512, 6144, 14336}) {
+    options.shape = {2, 512, 4, 2, 64, intermediate, 1024, false};
+    for (const int32_t length : {3, 20, 50, 64}) {
+      std::vector<std::vector<float>> logits;
+      for (const bool stream_weights : {false, true, true}) {
+        options.stream_weights = stream_weights;
+        ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> decoder,
+                             Decoder::Create(options));
+        Sequence sequence = MakeSequence(Prompt(length, 1), 0);
+        ASSERT_OK_AND_ASSIGN(Outcome outcome,
+                             RunPieces(*decoder, {{&sequence, length}}));
+        logits.push_back(outcome.logits);
+      }
+      EXPECT_LT(RelativeError(logits[1], logits[0]), kBf16Error)
+          << length << " tokens, intermediate size " << intermediate;
+      EXPECT_EQ(logits[1], logits[2]);
+    }
+  }
+}
+
 TEST(DecoderTest, LogitsAreTheReferences) {
   SKIP_WITHOUT_GPU();
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> decoder,

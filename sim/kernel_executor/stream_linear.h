@@ -41,6 +41,26 @@ cudaError_t LaunchStreamLinear(const StreamOperand& x,
                                float* partials, bool early,
                                cudaStream_t stream);
 
+// What blocks of LaunchStreamGateUp leave to each other.
+struct GateUpScratch {
+  float* sums = nullptr;  // GateUpSums(split)
+  // GateUpReady(split): zero before the first launch, and again after each.
+  int32_t* ready = nullptr;
+};
+int64_t GateUpSums(const StreamSplit& split);
+int64_t GateUpReady(const StreamSplit& split);
+
+// Enqueues out [tokens, width] = SiLU(x gate^T) (x up^T), bf16. The weight is
+// [2 width, inputs], in which rows of gate and up alternate by kGateUpRows;
+// split: among no more blocks than there are multiprocessors, since some wait
+// for others. Sums are added in one order, so that the outcome is the same each
+// time. The kernels before and after it as above.
+cudaError_t LaunchStreamGateUp(const StreamOperand& x,
+                               const StreamOperand& weight,
+                               const StreamSplit& split, int64_t tokens,
+                               const GateUpScratch& scratch, void* out,
+                               bool early, cudaStream_t stream);
+
 }  // namespace interleave::sim
 
 #endif  // SIM_KERNEL_EXECUTOR_STREAM_LINEAR_H_

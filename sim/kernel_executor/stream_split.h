@@ -23,6 +23,9 @@ namespace interleave::sim {
 
 inline constexpr int kStreamRows = 128;    // of a tile
 inline constexpr int kStreamColumns = 64;  // of a unit
+// Rows of gate, and then of up, that alternate in the weight of both: so a
+// thread that has a number of gate's product has up's, too.
+inline constexpr int kGateUpRows = 8;
 // The most tokens.
 inline constexpr int kStreamTokens = 64;
 
