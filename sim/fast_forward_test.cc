@@ -78,8 +78,7 @@ ReplicaSetup RandomSetup(uint64_t seed) {
         .compute_slowdown = 0.3,
         .memory_slowdown = 0.1,
         .memory_tokens = static_cast<double>(random() % 20),
-        .compute_tokens = 40,
-        .by_tokens = {}};
+        .compute_tokens = 40};
   }
   setup.host.constant = SimDuration::Nanos(random() % 50);
   setup.host.per_sequence = SimDuration::Nanos(random() % 5);

@@ -301,7 +301,7 @@ TEST(ProfileModelTest, DecodeTimesEqualsIterationByIteration) {
 // 10 ms; 20% and 10%; memory alone up to 4 tokens, products alone from 256 on.
 ProfileTables ThrottledTables() {
   ProfileTables tables = Tables();
-  tables.throttle = {10'000, 0.2, 0.1, 4, 256, {}};
+  tables.throttle = {10'000, 0.2, 0.1, 4, 256};
   return tables;
 }
 

@@ -26,9 +26,9 @@ constexpr const char* kRequiredFiles[] = {"dense.csv", "per_sequence.csv",
 constexpr double kMostSlowdown = 10;
 constexpr double kMostThrottleTokens = 1e6;
 
-constexpr const char* kOptionalFiles[] = {
-    "skew_fit.csv", "layers.csv",         "host_overhead.csv", "throttle.csv",
-    "slowdown.csv", "linear_choices.csv", "meta.yaml"};
+constexpr const char* kOptionalFiles[] = {"skew_fit.csv",       "layers.csv",
+                                          "host_overhead.csv",  "throttle.csv",
+                                          "linear_choices.csv", "meta.yaml"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -370,8 +370,8 @@ absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
         for (size_t i = 0; i < 5; ++i) {
           ASSIGN_OR_RETURN(values[i], row.NonNegative(i));
         }
-        throttle = ThrottleTable{values[0], values[1], values[2],
-                                 values[3], values[4], {}};
+        throttle = ThrottleTable{values[0], values[1], values[2], values[3],
+                                 values[4]};
         if (values[0] != 0 && (values[0] < 1 || values[0] > 1e9)) {
           return row.Error(
               "time_constant_us must be 0, or between 1 us and 1000 s");
@@ -388,30 +388,6 @@ absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
         return absl::OkStatus();
       }));
   return *throttle;
-}
-
-absl::StatusOr<Curve> ParseSlowdown(absl::string_view text,
-                                    absl::string_view source) {
-  Curve curve;
-  RETURN_IF_ERROR(ForEachCsvRow(
-      text, source, {"tokens", "slowdown"},
-      [&](const TableRow& row) -> absl::Status {
-        ASSIGN_OR_RETURN(const double tokens, row.NonNegative(0));
-        ASSIGN_OR_RETURN(const double slowdown, row.NonNegative(1));
-        if (tokens > kMostThrottleTokens) {
-          return row.Error("more than a million tokens");
-        }
-        if (!curve.x.empty() && tokens <= curve.x.back()) {
-          return row.Error("tokens must ascend");
-        }
-        if (slowdown > kMostSlowdown) {
-          return row.Error("a slowdown above 10; expected a share, as 0.12");
-        }
-        curve.x.push_back(tokens);
-        curve.y.push_back(slowdown);
-        return absl::OkStatus();
-      }));
-  return curve;
 }
 
 absl::StatusOr<ProfileTables> ParseProfileTables(
@@ -452,11 +428,6 @@ absl::StatusOr<ProfileTables> ParseProfileTables(
       throttle != nullptr) {
     ASSIGN_OR_RETURN(tables.throttle,
                      ParseThrottle(*throttle, path("throttle.csv")));
-  }
-  if (const std::string* const slowdown = text("slowdown.csv");
-      slowdown != nullptr) {
-    ASSIGN_OR_RETURN(tables.throttle.by_tokens,
-                     ParseSlowdown(*slowdown, path("slowdown.csv")));
   }
   if (const std::string* const choices = text("linear_choices.csv");
       choices != nullptr) {

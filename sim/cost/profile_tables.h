@@ -23,7 +23,6 @@
 //                     memory_tokens,compute_tokens (optional; ours): one line,
 //                     a ThrottleTable; the times of the other files are then
 //                     those of a recovered card
-//   slowdown.csv      tokens,slowdown (optional; ours): its by_tokens
 //   linear_choices.csv  which algorithms the linear layers had (optional; ours;
 //                     sim/kernel_executor/linear_choices.h): kept as it is
 //   meta.yaml         optional; `key: value` lines at its left margin are kept.
@@ -125,8 +124,6 @@ absl::StatusOr<HostOverhead> ParseHostOverhead(absl::string_view text,
                                                absl::string_view source);
 absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
                                             absl::string_view source);
-absl::StatusOr<Curve> ParseSlowdown(absl::string_view text,
-                                    absl::string_view source);
 std::map<std::string, std::string> ParseMeta(absl::string_view text);
 
 // Tables from the texts of their files, by name ("dense.csv"); `source` stands

@@ -76,9 +76,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 't':
       interleave::sim::Slowdown(text);
       break;
-    case 'w':
-      (void)interleave::sim::ParseSlowdown(text, "fuzz");
-      break;
     default:
       interleave::sim::ParseMeta(text);
   }

@@ -202,17 +202,6 @@ TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
   EXPECT_EQ(tables.throttle.memory_slowdown, 0.083);
   EXPECT_EQ(tables.throttle.memory_tokens, 128);
   EXPECT_EQ(tables.throttle.compute_tokens, 1024);
-  EXPECT_TRUE(tables.throttle.by_tokens.x.empty());
-  files["slowdown.csv"] = "tokens,slowdown\n128,0.08\n1024,0.2\n";
-  ASSERT_OK_AND_ASSIGN(tables, ParseProfileTables(files, "p"));
-  EXPECT_THAT(tables.throttle.by_tokens.x, ElementsAre(128, 1024));
-  EXPECT_THAT(tables.throttle.by_tokens.y, ElementsAre(0.08, 0.2));
-  for (const char* lines : {"8,0.1\n8,0.1", "8,11", "2e6,0.1", "8,-0.1"}) {
-    files["slowdown.csv"] = absl::StrCat("tokens,slowdown\n", lines, "\n");
-    EXPECT_THAT(ParseProfileTables(files, "p"), Invalid("p/slowdown.csv:"))
-        << lines;
-  }
-  files.erase("slowdown.csv");
   for (const char* line : {"46000,0.1,0.1,128,128", "46000,-0.1,0.1,128,1024",
                            "46000,0.1,0.1,128", "1e10,0.1,0.1,128,1024",
                            "1e-310,0.1,0.1,128,1024", "46000,12,0.1,128,1024",

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "base/sim_time.h"
-#include "sim/cost/grid.h"
 
 namespace interleave::sim {
 
@@ -34,9 +33,6 @@ struct ThrottleTable {
   // REQUIRES: memory_tokens < compute_tokens where time_constant_us > 0.
   double memory_tokens = 0;
   double compute_tokens = 0;
-  // The slowdown by tokens of a batch with prompt chunks, measured; its last
-  // point stands for larger ones. Where empty, it is that of the shares.
-  Curve by_tokens;
 
   // Of a batch of so many tokens with prompt chunks, in [0, 1].
   // REQUIRES: time_constant_us > 0.
@@ -53,11 +49,8 @@ class Throttle {
   explicit Throttle(const ThrottleTable& table)
       : time_constant_us_(table.time_constant_us) {
     if (time_constant_us_ <= 0) return;
-    const double last =
-        std::max(table.compute_tokens,
-                 table.by_tokens.x.empty() ? 0.0 : table.by_tokens.x.back());
-    for (int64_t tokens = 0; tokens <= static_cast<int64_t>(last) + 1;
-         ++tokens) {
+    const auto last = static_cast<int64_t>(table.compute_tokens) + 1;
+    for (int64_t tokens = 0; tokens <= last; ++tokens) {
       by_tokens_.push_back(LoadOf(table, tokens));
     }
   }
@@ -104,12 +97,6 @@ class Throttle {
     load.slowdown =
         table.memory_slowdown +
         load.heat * (table.compute_slowdown - table.memory_slowdown);
-    if (tokens > 0 && !table.by_tokens.x.empty()) {
-      bool outside = false;
-      load.slowdown = table.by_tokens.At(
-          std::min(static_cast<double>(tokens), table.by_tokens.x.back()),
-          &outside);
-    }
     return load;
   }
 

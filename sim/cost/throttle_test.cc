@@ -7,7 +7,7 @@ namespace interleave::sim {
 namespace {
 
 // 100 ms; 12% and 4% slower; memory alone up to 128 tokens.
-ThrottleTable Table() { return {100'000, 0.12, 0.04, 128, 1024, {}}; }
+ThrottleTable Table() { return {100'000, 0.12, 0.04, 128, 1024}; }
 
 TEST(ThrottleTest, NothingIsThrottledWithoutATable) {
   const Throttle throttle;
@@ -47,20 +47,6 @@ TEST(ThrottleTest, SlowdownByShares) {
   EXPECT_DOUBLE_EQ(throttle.Slowdown(0), 0.04);
   // Halfway between 128 and 1,024 tokens.
   EXPECT_DOUBLE_EQ(throttle.Slowdown(576), 0.08);
-}
-
-TEST(ThrottleTest, TakesTheMeasuredSlowdown) {
-  ThrottleTable table = Table();
-  table.by_tokens = {{128, 512, 513, 1024}, {0.04, 0.2, 0.1, 0.16}};
-  const Throttle throttle(table);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(64), 0.04);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(320), 0.12);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(512), 0.2);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(513), 0.1);
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(8192), 0.16);
-  // Decodes alone are no batch of that table, and its heat is as before.
-  EXPECT_DOUBLE_EQ(throttle.Slowdown(0), 0.04);
-  EXPECT_DOUBLE_EQ(throttle.After(1024, SimDuration::Millis(25), 0), 0.2);
 }
 
 TEST(ThrottleTest, RecoversWhereIdle) {

@@ -265,7 +265,7 @@ Calibration Calibrate(absl::Span<const SeriesSample> series,
                       double memory_tokens) {
   Search search(series);
   const auto try_out = [&](double constant, double compute_tokens) {
-    search.Try({constant, 0, 0, memory_tokens, compute_tokens, {}});
+    search.Try({constant, 0, 0, memory_tokens, compute_tokens});
   };
   for (double constant = kShortest; constant <= kLongest; constant *= kRatio) {
     for (double tokens = memory_tokens + kTokenStep; tokens <= kMostTokens;

@@ -59,7 +59,6 @@ class Level {
 };
 
 struct Calibration {
-  // by_tokens is empty: the slowdown is that of the shares.
   ThrottleTable throttle;
   Level with_prefill;   // by tokens
   Level decodes_alone;  // by sequences

@@ -80,14 +80,13 @@ void ExpectLevels(const Calibration& calibration, double within) {
 }
 
 TEST(CalibrateTest, FindsWhatACardFollows) {
-  const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512, {}};
+  const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512};
   const Calibration exact = Calibrate(Series(truth, 0, 3000), 128);
   EXPECT_NEAR(exact.throttle.time_constant_us, 30'000, 0.06 * 30'000);
   EXPECT_NEAR(exact.throttle.compute_slowdown, 0.28, 0.01);
   EXPECT_NEAR(exact.throttle.memory_slowdown, 0.09, 0.01);
   EXPECT_EQ(exact.throttle.memory_tokens, 128);
   EXPECT_EQ(exact.throttle.compute_tokens, 512);
-  EXPECT_TRUE(exact.throttle.by_tokens.x.empty());
   ExpectLevels(exact, 0.006);
   const Calibration noisy = Calibrate(Series(truth, 0.08, 3000), 128);
   EXPECT_NEAR(noisy.throttle.time_constant_us, 30'000, 0.3 * 30'000);
@@ -108,13 +107,13 @@ TEST(CalibrateTest, LevelsAlone) {
   ExpectLevels(fit, 0.025);
   // What throttles a card goes into the levels.
   const Calibration hot =
-      CalibrateLevels(Series({30'000, 0.28, 0.09, 128, 512, {}}, 0, 3000));
+      CalibrateLevels(Series({30'000, 0.28, 0.09, 128, 512}, 0, 3000));
   EXPECT_EQ(hot.throttle.time_constant_us, 0);
   EXPECT_GT(hot.with_prefill.At(1024), 1);
 }
 
 TEST(CalibrateTest, LeavesOutHiccups) {
-  const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512, {}};
+  const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512};
   std::vector<SeriesSample> series = Series(truth, 0, 3000);
   for (size_t i = 20; i < series.size(); i += 100) series[i].device_us *= 20;
   // The card's state is not what it was, but nothing is off by 19 / 100.

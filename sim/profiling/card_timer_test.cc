@@ -32,7 +32,7 @@ TEST(CardTimerTest, RecoversByDecodes) {
   ASSERT_OK(timer.Time(prompt).status());
   ASSERT_OK(timer.Recover());
   EXPECT_EQ(fake.decodes, 0);
-  timer.set_throttle({50'000, 0.2, 0.1, 128, 512, {}});
+  timer.set_throttle({50'000, 0.2, 0.1, 128, 512});
   ASSERT_OK(timer.Time(prompt).status());
   // 0.4 / 1.4; each decode divides it by 1.1, and 7 bring it below 0.15.
   EXPECT_NEAR(timer.state(), 0.2857, 1e-4);
@@ -45,7 +45,7 @@ TEST(CardTimerTest, StopsWhenTold) {
   FakeTimer fake;
   int left = 3;
   CardTimer timer(Decodes(32, 1024), &fake, [&left] { return --left > 0; });
-  timer.set_throttle({50'000, 0.2, 0.1, 128, 512, {}});
+  timer.set_throttle({50'000, 0.2, 0.1, 128, 512});
   ASSERT_OK(timer.Time(Mixed({1024, 0}, 0, 0)).status());
   EXPECT_THAT(timer.Recover(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(fake.decodes, 2);
