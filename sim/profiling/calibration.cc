@@ -88,6 +88,15 @@ struct Row {
   double compute;
 };
 
+// What of a sample's time is slowed down as matrix products are.
+double ComputeShareOf(const SeriesSample& s, const ThrottleTable& table) {
+  if (s.tokens_beside_prefill == 0) return 0;
+  const double beside_decodes =
+      1 - std::min(s.decode_attention_us, s.table_us) / s.table_us;
+  return beside_decodes *
+         table.ComputeShare(static_cast<double>(s.tokens_beside_prefill));
+}
+
 std::vector<Row> RowsOf(absl::Span<const SeriesSample> series, const Bins& bins,
                         const ThrottleTable& table) {
   const Throttle throttle(table);
@@ -95,10 +104,7 @@ std::vector<Row> RowsOf(absl::Span<const SeriesSample> series, const Bins& bins,
   double state = 0;
   for (size_t i = 0; i < series.size(); ++i) {
     const SeriesSample& s = series[i];
-    const double share =
-        s.tokens_beside_prefill == 0
-            ? 0
-            : table.ComputeShare(static_cast<double>(s.tokens_beside_prefill));
+    const double share = ComputeShareOf(s, table);
     const double mean =
         throttle.MeanState(s.tokens_beside_prefill, s.table_us, state);
     if (bins.of_sample[i] < bins.count) {

@@ -9,9 +9,9 @@
 //   device_i = table_i x level x (1 + slowdown x state_i)
 //
 // where the state follows the work (sim/cost/throttle.h), the slowdown is
-// between that of memory and that of matrix products, and the level is one
-// number for all batches of about a size, one for prompts and one for decodes
-// alone.
+// between that of memory and that of matrix products (the attention of decodes
+// moves memory whatever it runs beside), and the level is one number for all
+// batches of about a size, one for prompts and one for decodes alone.
 
 #ifndef SIM_PROFILING_CALIBRATION_H_
 #define SIM_PROFILING_CALIBRATION_H_
@@ -31,8 +31,10 @@ struct SeriesSample {
   int64_t tokens_beside_prefill = 0;
   // Of a batch of decodes alone.
   int64_t decodes = 0;
-  // What the tables say for a recovered card, and what it took; microseconds.
+  // What the tables say for a recovered card, of that the attention of decodes,
+  // and what it took; microseconds.
   double table_us = 0;
+  double decode_attention_us = 0;
   double device_us = 0;
 };
 

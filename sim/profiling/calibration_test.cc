@@ -51,14 +51,17 @@ std::vector<SeriesSample> Series(const ThrottleTable& table, double noise,
       s.tokens_beside_prefill =
           rng.Bernoulli(0.3) ? 1024 : rng.UniformInt(2, 2048);
       s.table_us = 3'500 + 20 * static_cast<double>(s.tokens_beside_prefill);
+      s.decode_attention_us = 0.6 * rng.Uniform01() * s.table_us;
     } else {
       s.decodes = rng.UniformInt(1, 256);
       s.table_us = 4'000 + 25 * static_cast<double>(s.decodes);
     }
     const int64_t tokens = s.tokens_beside_prefill;
     const double us = s.table_us * TrueLevel(tokens, s.decodes);
-    s.device_us = us * (1 + throttle.Slowdown(tokens) *
-                                throttle.MeanState(tokens, us, state));
+    const double moves_memory = s.decode_attention_us / s.table_us;
+    const double slowdown = moves_memory * throttle.Slowdown(0) +
+                            (1 - moves_memory) * throttle.Slowdown(tokens);
+    s.device_us = us * (1 + slowdown * throttle.MeanState(tokens, us, state));
     s.device_us *= 1 + noise * (2 * rng.Uniform01() - 1);
     state = throttle.After(tokens, SimDuration::Micros(s.device_us), state);
     series.push_back(s);

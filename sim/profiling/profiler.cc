@@ -25,6 +25,7 @@
 #include "sim/profiling/grid_axes.h"
 #include "sim/profiling/pieces.h"
 #include "sim/profiling/random_batches.h"
+#include "sim/profiling/served_series.h"
 
 namespace interleave::sim {
 namespace {
@@ -41,11 +42,9 @@ constexpr int32_t kThrottlePrompts[] = {256, 512, 1024};
 constexpr int kThrottleRounds = 8;
 constexpr int64_t kLongestRow = 8192;
 constexpr int64_t kRecovery = 40;
-// Batches of the series that the tables are held against, and between how many
-// the load changes.
+// Batches of the series that the tables are held against.
 constexpr int64_t kMostOfSeries = 8000;
 constexpr int64_t kFewestOfSeries = 600;
-constexpr int64_t kSameLoad = 40;
 // Rounds after which values that follow from each other have settled.
 constexpr int kSettled = 6;
 // Up to which share of the budget each stage may refine.
@@ -293,8 +292,11 @@ absl::Status Profiler::MeasureThrottle() {
     for (; times > 0; --times) {
       ASSIGN_OR_RETURN(const BatchTime time, RunNth("throttle", n++, batch));
       const BatchShape shape = batch.shape();
-      series.push_back({shape.tokens_beside_prefill(), shape.decode.count, 0,
-                        time.device.micros()});
+      SeriesSample sample;
+      sample.tokens_beside_prefill = shape.tokens_beside_prefill();
+      sample.decodes = shape.decode.count;
+      sample.device_us = time.device.micros();
+      series.push_back(sample);
     }
     return absl::OkStatus();
   };
@@ -614,22 +616,24 @@ BatchLimits Profiler::Limits() const {
 
 absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   StartStage("whole batches");
-  Rng rng = Rng(options_.seed).Fork("series");
+  ServedSeries served(Rng(options_.seed).Fork("series"), Limits());
   RETURN_IF_ERROR(timer_.Recover());
   std::vector<SeriesSample> series;
   // The host's share is that of whole batches, too.
   host_.clear();
-  double load = 0;
+  const Grid decode = data_.decode.ToGrid();
   for (int64_t n = 0; n < kMostOfSeries; ++n) {
     if (n >= kFewestOfSeries && UsedShare() >= kSeriesShare) break;
-    if (n % kSameLoad == 0) load = rng.Uniform01();
-    const MeasuredBatch batch =
-        ServedBatch(rng, Limits(), /*with_prompts=*/rng.Bernoulli(load));
+    const MeasuredBatch batch = served.Next();
     const BatchShape shape = batch.shape();
     ASSIGN_OR_RETURN(const BatchTime time, RunNth("series", n, batch));
-    series.push_back({shape.tokens_beside_prefill(), shape.decode.count,
-                      recovered.IterationTime(shape).micros(),
-                      time.device.micros()});
+    SeriesSample sample;
+    sample.tokens_beside_prefill = shape.tokens_beside_prefill();
+    sample.decodes = shape.decode.count;
+    sample.table_us = recovered.IterationTime(shape).micros();
+    sample.decode_attention_us = DecodeAttentionUs(decode, shape.decode);
+    sample.device_us = time.device.micros();
+    series.push_back(sample);
     host_.push_back(
         {static_cast<double>(batch.num_sequences()), time.host.micros()});
   }
@@ -643,6 +647,17 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   Apply(calibration);
   FitHost();
   return data_;
+}
+
+// All layers' attention of these decodes alone.
+double Profiler::DecodeAttentionUs(const Grid& decode,
+                                   const DecodeGroup& group) const {
+  if (group.count == 0) return 0;
+  bool outside = false;
+  const auto count = static_cast<double>(group.count);
+  return options_.num_layers *
+         decode.At({count, static_cast<double>(group.kv_tokens) / count},
+                   &outside);
 }
 
 // Every table by the level of the batches it is for.

@@ -33,9 +33,10 @@
 // decodes. Every batch is timed five times, at moments some 100 ms apart and
 // behind another batch each time, and the median counts.
 //
-// What comes of pieces is then held against whole batches, in a long series
-// under changing load: how much slower a throttled card is, and by what the
-// tables are to be multiplied, size by size (calibration.h).
+// What comes of pieces is then held against whole batches, in a long series as
+// a server under changing load runs them (ServedSeries): how much slower a
+// throttled card is, and by what the tables are to be multiplied, size by size
+// (calibration.h).
 //
 // At the end, whole batches like those of a served conversation trace (several
 // chunks, decodes of uneven lengths) run one after the other, and are held
@@ -171,6 +172,7 @@ class Profiler {
   absl::StatusOr<double> LinearUs(double tokens);
   absl::StatusOr<double> DecodeLinearUs(double sequences);
   double LmHeadUs(double sequences) const;
+  double DecodeAttentionUs(const Grid& decode, const DecodeGroup& group) const;
   int32_t GraphSize(double sequences) const;
 
   absl::Status MeasureThrottle();

@@ -15,19 +15,6 @@ constexpr double kMedianPrompt = 800;
 constexpr double kPromptSigma = 0.85;
 constexpr int kMostChunks = 6;
 
-int32_t Length(Rng& rng, double median, double sigma, int32_t longest) {
-  const double length = rng.LogNormal(DeterministicLog(median), sigma);
-  return static_cast<int32_t>(
-      std::clamp(std::floor(length), 1.0, static_cast<double>(longest)));
-}
-
-// Uniform in the logarithm.
-int32_t LogUniform(Rng& rng, int32_t largest) {
-  const double x =
-      DeterministicExp(rng.Uniform01() * DeterministicLog(largest + 1.0));
-  return std::clamp(static_cast<int32_t>(x), 1, largest);
-}
-
 void AddDecodes(Rng& rng, const BatchLimits& limits, MeasuredBatch* batch) {
   const int32_t count = LogUniform(rng, limits.max_sequences - kMostChunks);
   batch->decode_kv =
@@ -40,11 +27,10 @@ void AddPrompts(Rng& rng, const BatchLimits& limits, int32_t tokens,
   // A chunk of one token would be a decode.
   while (tokens > 1 && batch->chunks.size() < kMostChunks) {
     PrefillChunk chunk;
-    chunk.query_tokens = std::clamp(
-        Length(rng, kMedianPrompt, kPromptSigma, limits.max_tokens), 2, tokens);
+    chunk.query_tokens =
+        std::clamp(PromptLength(rng, limits.max_tokens), 2, tokens);
     if (batch->chunks.empty() && rng.Bernoulli(0.4)) {
-      chunk.context_tokens =
-          Length(rng, kMedianPrompt, kPromptSigma, limits.max_context);
+      chunk.context_tokens = PromptLength(rng, limits.max_context);
     }
     tokens -= chunk.query_tokens;
     batch->chunks.push_back(chunk);
@@ -53,13 +39,29 @@ void AddPrompts(Rng& rng, const BatchLimits& limits, int32_t tokens,
 
 }  // namespace
 
+int32_t LogNormalLength(Rng& rng, double median, double sigma,
+                        int32_t longest) {
+  const double length = rng.LogNormal(DeterministicLog(median), sigma);
+  return static_cast<int32_t>(
+      std::clamp(std::floor(length), 1.0, static_cast<double>(longest)));
+}
+
+int32_t PromptLength(Rng& rng, int32_t longest) {
+  return LogNormalLength(rng, kMedianPrompt, kPromptSigma, longest);
+}
+
+int32_t LogUniform(Rng& rng, int32_t largest) {
+  const double x =
+      DeterministicExp(rng.Uniform01() * DeterministicLog(largest + 1.0));
+  return std::clamp(static_cast<int32_t>(x), 1, largest);
+}
+
 std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
                                    double sigma, int32_t longest) {
   std::vector<int32_t> lengths;
   for (int32_t i = 0; i < count; ++i) {
-    lengths.push_back(Length(rng, median, sigma, longest));
+    lengths.push_back(LogNormalLength(rng, median, sigma, longest));
   }
-  std::sort(lengths.begin(), lengths.end());
   return lengths;
 }
 
@@ -72,7 +74,6 @@ std::vector<int32_t> TypicalLengths(int32_t count, double mean, uint64_t draw) {
   for (int32_t i = 0; i < count; ++i) {
     lengths.push_back(rng.LogNormal(0, kSigma));
   }
-  std::sort(lengths.begin(), lengths.end());
   // What is cut off the longest is given to the others.
   constexpr int kRounds = 8;
   for (int round = 0; round < kRounds; ++round) {
@@ -87,22 +88,6 @@ std::vector<int32_t> TypicalLengths(int32_t count, double mean, uint64_t draw) {
     whole.push_back(static_cast<int32_t>(std::lround(length)));
   }
   return whole;
-}
-
-MeasuredBatch ServedBatch(Rng& rng, const BatchLimits& limits,
-                          bool with_prompts) {
-  constexpr int32_t kBudgets[] = {512, 1024, 2048};
-  MeasuredBatch batch;
-  // Some policies compute prompts alone.
-  if (!with_prompts || rng.Bernoulli(0.75)) AddDecodes(rng, limits, &batch);
-  if (!with_prompts) return batch;
-  const auto decodes = static_cast<int32_t>(batch.decode_kv.size());
-  const int32_t budget =
-      std::min(limits.max_tokens, kBudgets[rng.UniformInt(0, 2)]);
-  int32_t room = std::max(2, budget - decodes);
-  if (rng.Bernoulli(0.5)) room = std::max(2, LogUniform(rng, room));
-  AddPrompts(rng, limits, room, &batch);
-  return batch;
 }
 
 MeasuredBatch RandomBatch(Rng& rng, const BatchLimits& limits) {

@@ -18,7 +18,16 @@ struct BatchLimits {
   int32_t max_kv = 8192;
 };
 
-// `count` lengths, lognormal around a median, in [1, longest], sorted.
+// Lognormal around a median, in [1, longest].
+int32_t LogNormalLength(Rng& rng, double median, double sigma, int32_t longest);
+
+// Of a conversation's prompt, in [1, longest].
+int32_t PromptLength(Rng& rng, int32_t longest);
+
+// In [1, largest], uniform in the logarithm.
+int32_t LogUniform(Rng& rng, int32_t largest);
+
+// `count` lengths, lognormal around a median, in [1, longest].
 std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
                                    double sigma, int32_t longest);
 
@@ -27,12 +36,6 @@ std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
 // same draw.
 std::vector<int32_t> TypicalLengths(int32_t count, double mean,
                                     uint64_t draw = 0);
-
-// An iteration of a server: decodes of uneven lengths, more or fewer, and with
-// prompts whatever a policy that fills 512, 1,024, 2,048 tokens or a random
-// number of them adds.
-MeasuredBatch ServedBatch(Rng& rng, const BatchLimits& limits,
-                          bool with_prompts);
 
 // One of: decodes alone, prompts alone, prompts beside decodes.  Prompts are
 // cut to what the limits leave; the first may go on after a context.

@@ -1,0 +1,58 @@
+// ServedSeries: the batches of a server under changing load, one after the
+// other.
+//
+// A closed loop, as of users who each wait for an answer before they ask again:
+// so many sequences are under way, and one that has its last token makes room
+// for the next. After some batches the number of users changes, and with it how
+// prompts are computed: by chunks beside decodes, of one budget or another, or
+// before all decodes. So chunks come in rows, decodes grow by a token a batch,
+// and sequences keep their order, all of which batches drawn one by one lack.
+
+#ifndef SIM_PROFILING_SERVED_SERIES_H_
+#define SIM_PROFILING_SERVED_SERIES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/random.h"
+#include "sim/profiling/measured_batch.h"
+#include "sim/profiling/random_batches.h"
+
+namespace interleave::sim {
+
+class ServedSeries {
+ public:
+  // Batches for which load and way stay the same.
+  static constexpr int kSameLoad = 150;
+
+  // REQUIRES: limits of at least 2 tokens of each kind, and one sequence.
+  ServedSeries(Rng rng, const BatchLimits& limits);
+
+  // Within the limits, and never empty.
+  MeasuredBatch Next();
+
+ private:
+  struct Sequence {
+    int32_t prompt;
+    int32_t length;  // of prompt and output, at its end
+    int32_t cached;  // tokens that have been computed
+  };
+
+  void ChangeLoad();
+  Sequence NewSequence();
+  void AddChunks(MeasuredBatch* batch);
+  void AddDecodes(MeasuredBatch* batch);
+
+  Rng rng_;
+  const BatchLimits limits_;
+  int left_ = 0;  // batches until the load changes
+  int32_t users_ = 0;
+  int32_t budget_ = 0;  // tokens of a batch with prompts
+  bool prompts_first_ = false;
+  // In order of arrival; those that are still to be computed are the last.
+  std::vector<Sequence> sequences_;
+};
+
+}  // namespace interleave::sim
+
+#endif  // SIM_PROFILING_SERVED_SERIES_H_
