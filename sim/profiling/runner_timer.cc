@@ -26,7 +26,6 @@ RunnerTimer::RunnerTimer(BatchRunner* runner, uint64_t seed)
       blocks_(static_cast<size_t>(runner->num_blocks())) {
   Rng rng(seed);
   std::iota(blocks_.begin(), blocks_.end(), 0);
-  rng.Shuffle(blocks_);
   for (size_t i = 0; i < kRandomTokens; ++i) {
     random_tokens_.push_back(
         static_cast<int32_t>(rng.UniformInt(0, runner->vocab_size() - 1)));

@@ -14,9 +14,11 @@ namespace interleave::sim {
 
 class RunnerTimer final : public BatchTimer {
  public:
-  // `runner` must outlive the timer.  Block ids, and tokens, are shuffled by
-  // `seed`.  A batch of more blocks than there are reads some of them twice, as
-  // far apart as there are blocks: too far for a cache to help.
+  // `runner` must outlive the timer.  Tokens are random by `seed`.  A
+  // sequence's blocks lie in a row, as a KV cache hands them out that was never
+  // full, and every batch has others than the one before.  A batch of more
+  // blocks than there are reads some of them twice, as far apart as there are
+  // blocks: too far for a cache to help.
   RunnerTimer(BatchRunner* runner, uint64_t seed);
 
   absl::StatusOr<BatchTime> Time(const MeasuredBatch& batch) override;

@@ -70,6 +70,9 @@ TEST(RunnerTimerTest, MakesSequencesBlocksAndTokens) {
     distinct.insert(blocks.begin(), blocks.end());
   }
   EXPECT_THAT(counts, ElementsAre(2, 2, 3));
+  // In a row.
+  EXPECT_EQ(runner.blocks[2][1], runner.blocks[2][0] + 1);
+  EXPECT_EQ(runner.blocks[2][2], runner.blocks[2][0] + 2);
   EXPECT_EQ(distinct.size(), 7u);
   EXPECT_GE(*distinct.begin(), 0);
   EXPECT_LT(*distinct.rbegin(), 10);
