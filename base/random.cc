@@ -6,17 +6,15 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/deterministic_math.h"
+#include "base/mix64.h"
 
 namespace interleave {
 namespace {
 
 // SplitMix64 (Steele, Lea and Flood, 2014): advances `state`, returns 64 bits.
 uint64_t SplitMix(uint64_t& state) {
-  state += 0x9e3779b97f4a7c15;
-  uint64_t z = state;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
+  state += kMix64Step;
+  return Mix64(state);
 }
 
 // FNV-1a.

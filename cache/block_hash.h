@@ -14,6 +14,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/numeric/int128.h"
 #include "absl/types/span.h"
+#include "base/mix64.h"
 
 namespace interleave::cache {
 
@@ -22,15 +23,15 @@ class BlockHasher {
   static constexpr uint64_t kDefaultSeed = 0x2545f4914f6cdd1d;
 
   explicit BlockHasher(uint64_t seed = kDefaultSeed)
-      : key_{Mix(seed + kStep), Mix(seed + 2 * kStep), Mix(seed + 3 * kStep),
-             Mix(seed + 4 * kStep)} {}
+      : key_{Mix64(seed + kMix64Step), Mix64(seed + 2 * kMix64Step),
+             Mix64(seed + 3 * kMix64Step), Mix64(seed + 4 * kMix64Step)} {}
 
   // Of what stands before the first block: a sequence's extra keys (adapter,
   // image, salt).
   uint64_t Root(absl::Span<const int64_t> extra_keys) const {
     uint64_t hash = key_[2] + extra_keys.size();
     for (const int64_t key : extra_keys) {
-      hash = Chain(hash, Mix(static_cast<uint64_t>(key) + kStep));
+      hash = Chain(hash, Mix64(static_cast<uint64_t>(key) + kMix64Step));
     }
     return hash;
   }
@@ -42,19 +43,10 @@ class BlockHasher {
 
   // Of content `identity` in the blocks of group `group` (see PrefixIndex).
   uint64_t InGroup(uint64_t identity, int32_t group) const {
-    return Chain(key_[0] + static_cast<uint64_t>(group), Mix(identity));
+    return Chain(key_[0] + static_cast<uint64_t>(group), Mix64(identity));
   }
 
  private:
-  // 2^64 divided by the golden ratio.
-  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
-
-  // The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection.
-  static uint64_t Mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
-  }
   // Both halves of the 128-bit product, so that each bit of one factor reaches
   // most bits of the result.
   static uint64_t Fold(uint64_t a, uint64_t b) {
@@ -81,9 +73,9 @@ class BlockHasher {
             Fold(Load(next) ^ key_[0], Load(next + 2) ^ key_[1]);
     }
     for (; left > 0; --left, ++next) {
-      sum = absl::rotl(sum, 23) + Mix(static_cast<uint32_t>(*next) + key_[1]);
+      sum = absl::rotl(sum, 23) + Mix64(static_cast<uint32_t>(*next) + key_[1]);
     }
-    return Mix(sum);
+    return Mix64(sum);
   }
 
   uint64_t key_[4];

@@ -5,25 +5,17 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/mix64.h"
 
 namespace interleave::scheduler {
 namespace {
 
-// A finalizer of SplitMix64 (Steele et al. 2014): a bijection that mixes well.
-uint64_t Mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 // Token ids of `content` from `position` on.
 void Fill(uint64_t content, int64_t position, absl::Span<int32_t> out) {
-  const uint64_t seed = Mix(content + 0x9e3779b97f4a7c15);
+  const uint64_t seed = Mix64(content + kMix64Step);
   for (int32_t& token : out) {
     token = static_cast<int32_t>(
-        Mix(seed + static_cast<uint64_t>(position++)) >> 33);
+        Mix64(seed + static_cast<uint64_t>(position++)) >> 33);
   }
 }
 

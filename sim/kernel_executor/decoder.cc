@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -24,7 +25,7 @@
 #include "absl/types/span.h"
 #include "attention/paged_attention.h"
 #include "attention/params.h"
-#include "base/ceil_div.h"
+#include "base/mix64.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
 #include "cuda_runtime_api.h"
@@ -32,6 +33,7 @@
 #include "sim/kernel_executor/cublas_lt.h"
 #include "sim/kernel_executor/cuda_memory.h"
 #include "sim/kernel_executor/decoder_kernels.h"
+#include "sim/kernel_executor/decoder_layout.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/linear_choices.h"
 #include "sim/kernel_executor/linear_layer.h"
@@ -41,11 +43,11 @@
 namespace interleave::sim {
 namespace {
 
-constexpr int64_t kAlignment = 256;
-constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
 // What modules, cuBLASLt and captured graphs take besides.
 constexpr int64_t kRuntimeBytes = int64_t{768} << 20;
-constexpr int64_t kBf16 = 2;
+constexpr const char* kLinearNames[] = {"qkv", "output", "gate_up", "down"};
+static_assert(std::size(kLinearNames) == kNumLinear);
+constexpr char kLmHeadName[] = "lm_head";
 
 // Rows of a matrix of so many columns, in which those of gate and up alternate.
 std::vector<float> GateThenUp(const std::vector<float>& matrix,
@@ -63,205 +65,6 @@ std::vector<float> GateThenUp(const std::vector<float>& matrix,
   return parted;
 }
 
-uint64_t Mix(uint64_t x) {  // the finalizer of SplitMix64
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-// Hands out aligned pieces of an allocation; over null it only counts.
-class Arena {
- public:
-  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
-
-  template <typename T = void>
-  T* Take(int64_t bytes) {
-    char* const piece = base_ == nullptr ? nullptr : base_ + size_;
-    size_ += CeilDiv(bytes, kAlignment) * kAlignment;
-    return reinterpret_cast<T*>(piece);
-  }
-  int64_t size() const { return size_; }
-
- private:
-  char* base_;
-  int64_t size_ = 0;
-};
-
-// Sizes that follow from the options.
-struct Sizes {
-  explicit Sizes(const DecoderOptions& options)
-      : hidden(options.shape.hidden_size),
-        q(int64_t{options.shape.num_heads} * options.shape.head_dim),
-        kv(int64_t{options.shape.num_kv_heads} * options.shape.head_dim),
-        intermediate(options.shape.intermediate_size),
-        vocab(options.shape.vocab_size),
-        tokens(options.max_num_batched_tokens),
-        seqs(options.max_num_seqs),
-        table(CeilDiv(options.max_model_len, options.block_size)),
-        positions(table * options.block_size) {}
-
-  int64_t qkv() const { return q + 2 * kv; }
-
-  int64_t hidden;
-  int64_t q;
-  int64_t kv;
-  int64_t intermediate;
-  int64_t vocab;
-  int64_t tokens;
-  int64_t seqs;
-  int64_t table;      // blocks of the longest sequence
-  int64_t positions;  // tokens in them
-};
-
-// The linear layers of a decoder's layer.
-enum Linear : size_t { kQkv, kOutput, kGateUp, kDown, kNumLinear };
-constexpr const char* kLinearNames[] = {"qkv", "output", "gate_up", "down"};
-constexpr char kLmHeadName[] = "lm_head";
-
-struct LinearShape {
-  int64_t inputs;
-  int64_t outputs;
-};
-std::array<LinearShape, kNumLinear> LinearShapes(const Sizes& sizes) {
-  return {{{sizes.hidden, sizes.qkv()},
-           {sizes.q, sizes.hidden},
-           {sizes.hidden, 2 * sizes.intermediate},
-           {sizes.intermediate, sizes.hidden}}};
-}
-
-// How few tokens' linear layers are split among thread blocks; nothing where
-// cuBLASLt computes them.
-using StreamSplits = std::optional<std::array<StreamSplit, kNumLinear>>;
-
-absl::StatusOr<StreamSplits> SplitStreams(const DecoderOptions& options) {
-  int major = 0;
-  int multiprocessors = 0;
-  RETURN_IF_ERROR(
-      CudaStatus(cudaDeviceGetAttribute(
-                     &major, cudaDevAttrComputeCapabilityMajor, options.device),
-                 "cudaDeviceGetAttribute"));
-  RETURN_IF_ERROR(CudaStatus(
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
-                             options.device),
-      "cudaDeviceGetAttribute"));
-  if (!options.stream_weights || options.batch_invariant || major != 9) {
-    return StreamSplits();
-  }
-  std::array<StreamSplit, kNumLinear> splits;
-  const std::array<LinearShape, kNumLinear> shapes =
-      LinearShapes(Sizes(options));
-  for (size_t i = 0; i < kNumLinear; ++i) {
-    if (!CanStream(shapes[i].inputs, shapes[i].outputs, multiprocessors)) {
-      return StreamSplits();
-    }
-    splits[i] =
-        MakeStreamSplit(shapes[i].inputs, shapes[i].outputs, multiprocessors);
-  }
-  return splits;
-}
-
-struct LayerPointers {
-  void* qkv;
-  void* output;
-  void* gate_up;  // rows of gate and up alternate by kGateUpRows
-  void* down;
-  void* attention_norm;
-  void* mlp_norm;
-};
-
-struct WeightPointers {
-  std::vector<LayerPointers> layers;
-  void* embedding;
-  void* lm_head;
-  void* final_norm;
-};
-
-WeightPointers CarveWeights(const DecoderOptions& options, Arena& arena) {
-  const Sizes sizes(options);
-  WeightPointers weights;
-  for (int32_t i = 0; i < options.shape.num_layers; ++i) {
-    LayerPointers layer;
-    layer.qkv = arena.Take(sizes.qkv() * sizes.hidden * kBf16);
-    layer.output = arena.Take(sizes.hidden * sizes.q * kBf16);
-    layer.gate_up = arena.Take(2 * sizes.intermediate * sizes.hidden * kBf16);
-    layer.down = arena.Take(sizes.hidden * sizes.intermediate * kBf16);
-    layer.attention_norm = arena.Take(sizes.hidden * kBf16);
-    layer.mlp_norm = arena.Take(sizes.hidden * kBf16);
-    weights.layers.push_back(layer);
-  }
-  weights.embedding = arena.Take(sizes.vocab * sizes.hidden * kBf16);
-  weights.lm_head = options.shape.tied_embeddings
-                        ? weights.embedding
-                        : arena.Take(sizes.vocab * sizes.hidden * kBf16);
-  weights.final_norm = arena.Take(sizes.hidden * kBf16);
-  return weights;
-}
-
-// Everything on the device but weights and KV cache.
-struct Buffers {
-  void* residual;
-  void* normed;
-  void* qkv;
-  void* attention;
-  void* delta;
-  void* gate_up;
-  void* activated;
-  void* last;     // normed last tokens
-  float* logits;  // [seqs, vocab]
-  void* partials;
-  void* cos_sin;
-  int32_t* packed;
-  int32_t* block_table;
-  int32_t* positions;
-  int32_t* slots;
-  void* workspace;
-  void* plan;
-  float* stream_partials;
-  GateUpScratch gate_up_scratch;
-};
-
-int64_t MostPacked(const Sizes& sizes) {
-  return PackedLayout(sizes.seqs, sizes.tokens, sizes.seqs).entries +
-         sizes.seqs * sizes.table;
-}
-
-Buffers CarveBuffers(const DecoderOptions& options, int64_t plan_bytes,
-                     const StreamSplits& streams, Arena& arena) {
-  const Sizes sizes(options);
-  Buffers buffers = {};
-  buffers.residual = arena.Take(sizes.tokens * sizes.hidden * kBf16);
-  buffers.normed = arena.Take(sizes.tokens * sizes.hidden * kBf16);
-  buffers.qkv = arena.Take(sizes.tokens * sizes.qkv() * kBf16);
-  buffers.attention = arena.Take(sizes.tokens * sizes.q * kBf16);
-  buffers.delta = arena.Take(sizes.tokens * sizes.hidden * kBf16);
-  buffers.gate_up = arena.Take(sizes.tokens * 2 * sizes.intermediate * kBf16);
-  buffers.activated = arena.Take(sizes.tokens * sizes.intermediate * kBf16);
-  buffers.last = arena.Take(sizes.seqs * sizes.hidden * kBf16);
-  buffers.logits = arena.Take<float>(sizes.seqs * sizes.vocab * 4);
-  buffers.partials = arena.Take(
-      ArgmaxPartialBytes(sizes.seqs, static_cast<int32_t>(sizes.vocab)));
-  buffers.cos_sin =
-      arena.Take(sizes.positions * options.shape.head_dim / 2 * 8);
-  buffers.packed = arena.Take<int32_t>(MostPacked(sizes) * 4);
-  buffers.block_table = arena.Take<int32_t>(sizes.seqs * sizes.table * 4);
-  buffers.positions = arena.Take<int32_t>(sizes.tokens * 4);
-  buffers.slots = arena.Take<int32_t>(sizes.tokens * 4);
-  buffers.workspace = arena.Take(kWorkspaceBytes);
-  buffers.plan = arena.Take(plan_bytes);
-  if (!streams.has_value()) return buffers;
-  int64_t partials = 0;
-  for (const Linear linear : {kQkv, kOutput, kDown}) {
-    partials = std::max(partials, StreamPartials((*streams)[linear]));
-  }
-  buffers.stream_partials = arena.Take<float>(partials * 4);
-  const StreamSplit& gate_up = (*streams)[kGateUp];
-  buffers.gate_up_scratch.sums = arena.Take<float>(GateUpSums(gate_up) * 4);
-  buffers.gate_up_scratch.ready = arena.Take<int32_t>(GateUpReady(gate_up) * 4);
-  return buffers;
-}
-
 attention::PlanConfig PlanConfigOf(const DecoderOptions& options) {
   attention::PlanConfig config;
   config.shape = {attention::DataType::kBFloat16, options.shape.num_heads,
@@ -272,11 +75,6 @@ attention::PlanConfig PlanConfigOf(const DecoderOptions& options) {
   config.batch_invariant = options.batch_invariant;
   config.device = options.device;
   return config;
-}
-
-int64_t BlockBytes(const DecoderOptions& options) {
-  const Sizes sizes(options);
-  return 2 * options.shape.num_layers * options.block_size * sizes.kv * kBf16;
 }
 
 // ---- The device ----
@@ -312,6 +110,20 @@ absl::Status CheckDevice(int32_t device) {
   return CudaStatus(cudaSetDevice(device), "cudaSetDevice");
 }
 
+absl::StatusOr<StreamSplits> StreamsOf(const DecoderOptions& options) {
+  int major = 0;
+  int multiprocessors = 0;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaDeviceGetAttribute(
+                     &major, cudaDevAttrComputeCapabilityMajor, options.device),
+                 "cudaDeviceGetAttribute"));
+  RETURN_IF_ERROR(CudaStatus(
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
+                             options.device),
+      "cudaDeviceGetAttribute"));
+  return SplitStreams(options, major, multiprocessors);
+}
+
 absl::StatusOr<DecoderMemory> SizeUp(const DecoderOptions& options) {
   RETURN_IF_ERROR(ValidateDecoderOptions(options));
   RETURN_IF_ERROR(CheckDevice(options.device));
@@ -322,10 +134,10 @@ absl::StatusOr<DecoderMemory> SizeUp(const DecoderOptions& options) {
   (void)CarveWeights(options, weights);
   memory.weights = weights.size();
   Arena other(nullptr);
-  ASSIGN_OR_RETURN(const StreamSplits streams, SplitStreams(options));
+  ASSIGN_OR_RETURN(const StreamSplits streams, StreamsOf(options));
   (void)CarveBuffers(options, plan_bytes, streams, other);
   memory.other = other.size();
-  memory.kv_cache = options.num_blocks * BlockBytes(options);
+  memory.kv_cache = options.num_blocks * KvBlockBytes(options);
   return memory;
 }
 
@@ -344,18 +156,19 @@ absl::Status FitMemory(DecoderOptions& options, DecoderMemory& memory) {
     const int64_t left_alone = static_cast<int64_t>(
         static_cast<double>(total) * (1.0 - options.memory_utilization));
     const int64_t blocks =
-        (available - left_alone - fixed) / BlockBytes(options);
+        (available - left_alone - fixed) / KvBlockBytes(options);
     options.num_blocks = std::min<int64_t>(
         std::max<int64_t>(blocks, 0),
         std::numeric_limits<int32_t>::max() / options.block_size);
-    memory.kv_cache = options.num_blocks * BlockBytes(options);
+    memory.kv_cache = options.num_blocks * KvBlockBytes(options);
   }
-  const int64_t needed = fixed + std::max(memory.kv_cache, BlockBytes(options));
+  const int64_t needed =
+      fixed + std::max(memory.kv_cache, KvBlockBytes(options));
   if (needed <= available && options.num_blocks > 0) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "the model does not fit device ", options.device, ": ", needed,
       " bytes are needed (weights ", memory.weights, ", KV cache ",
-      std::max(memory.kv_cache, BlockBytes(options)),
+      std::max(memory.kv_cache, KvBlockBytes(options)),
       ", activations and "
       "tables ",
       memory.other, ", runtime ", kRuntimeBytes, "), and ", available, " of ",
@@ -465,7 +278,7 @@ class DecoderImpl final : public Decoder {
   absl::StatusOr<std::vector<float>> ReadBf16(const void* data, int64_t count);
 
   DecoderOptions options_;
-  const Sizes sizes_;
+  const DecoderSizes sizes_;
   DecoderMemory memory_;
   std::string device_name_;
   std::vector<int32_t> graph_sizes_;
@@ -483,7 +296,7 @@ class DecoderImpl final : public Decoder {
   CudaEvent uploaded_;
   CudaEvent planned_;
   WeightPointers weights_ = {};
-  Buffers buffers_ = {};
+  DecoderBuffers buffers_ = {};
   int32_t* packed_ = nullptr;  // pinned
   int32_t* tokens_ = nullptr;  // pinned, written by the device
   float* gaps_ = nullptr;
@@ -537,7 +350,7 @@ absl::Status DecoderImpl::MakePlan() {
   const attention::PlanConfig config = PlanConfigOf(options_);
   ASSIGN_OR_RETURN(const int64_t bytes,
                    attention::Plan::WorkspaceBytes(config));
-  ASSIGN_OR_RETURN(streams_, SplitStreams(options_));
+  ASSIGN_OR_RETURN(streams_, StreamsOf(options_));
   Arena arena(other_memory_.get());
   buffers_ = CarveBuffers(options_, bytes, streams_, arena);
   ASSIGN_OR_RETURN(
@@ -555,7 +368,7 @@ absl::Status DecoderImpl::MakeWeights() {
   uint64_t tensor = 0;
   const auto fill = [&](void* data, int64_t count, double mean,
                         double deviation) {
-    const uint64_t seed = Mix(Mix(options_.seed) + ++tensor);
+    const uint64_t seed = Mix64(Mix64(options_.seed) + ++tensor);
     return CudaStatus(
         LaunchFillNormal(data, count, static_cast<float>(mean),
                          static_cast<float>(deviation), seed, stream_.get()),
@@ -592,7 +405,7 @@ absl::Status DecoderImpl::MakeWeights() {
   RETURN_IF_ERROR(
       fill(buffers_.activated, sizes_.tokens * sizes_.intermediate, 0, 1));
   RETURN_IF_ERROR(fill(buffers_.last, sizes_.seqs * sizes_.hidden, 0, 1));
-  RETURN_IF_ERROR(fill(kv_memory_.get(), memory_.kv_cache / kBf16, 0, 1));
+  RETURN_IF_ERROR(fill(kv_memory_.get(), memory_.kv_cache / kBf16Bytes, 0, 1));
   RETURN_IF_ERROR(
       CudaStatus(LaunchRotaryTable(buffers_.cos_sin, sizes_.positions,
                                    options_.shape.head_dim,
@@ -1065,8 +878,9 @@ std::string DecoderImpl::Description() const {
 }
 
 int64_t DecoderImpl::weight_bytes_read() const {
-  const int64_t embedding =
-      options_.shape.tied_embeddings ? 0 : sizes_.vocab * sizes_.hidden * kBf16;
+  const int64_t embedding = options_.shape.tied_embeddings
+                                ? 0
+                                : sizes_.vocab * sizes_.hidden * kBf16Bytes;
   return memory_.weights - embedding;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "attention/kernel_launch.cuh"
+#include "base/mix64.h"
 #include "sim/kernel_executor/decoder_kernels.h"
 #include "sim/kernel_executor/silu.cuh"
 
@@ -468,14 +469,6 @@ __global__ void __launch_bounds__(kArgmaxThreads)
 
 // ---- Setting up ----
 
-__device__ uint64_t Mix(uint64_t x) {  // the finalizer of SplitMix64
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 // Four 16-bit uniforms add up to a normal number, nearly.
 __device__ float Normal(uint64_t bits) {
   const uint32_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) +
@@ -491,7 +484,7 @@ __global__ void FillNormalKernel(uint4* data, int64_t vectors, float mean,
     float x[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
-      x[j] = mean + deviation * Normal(Mix(seed + i * kVector + j + 1));
+      x[j] = mean + deviation * Normal(Mix64(seed + i * kVector + j + 1));
     }
     data[i] = PackEight(x);
   }
