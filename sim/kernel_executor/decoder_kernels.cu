@@ -74,29 +74,29 @@ class EightOf {
       : result_(result) {}
 
   __device__ __forceinline__ void Begin(int64_t row, int column, int width) {
-    if (!kPartials) {
+    if constexpr (kPartials) {
+      const StreamSplit& split = result_.split;
+      const int tile = column / kStreamRows;
+      slots_ = split.LastBlock(tile) - split.FirstBlock(tile) + 1;
+      // Of at most kStreamTokens rows.
+      place_ = static_cast<int>(row) * split.outputs + column;
+      Read(0);
+    } else {
       pack_.bits = Vectors(result_.values)[(row * width + column) / kVector];
-      return;
     }
-    const StreamSplit& split = result_.split;
-    const int tile = column / kStreamRows;
-    slots_ = split.LastBlock(tile) - split.FirstBlock(tile) + 1;
-    // Of at most kStreamTokens rows.
-    place_ = static_cast<int>(row) * split.outputs + column;
-    Read(0);
   }
 
   __device__ __forceinline__ void Finish(float (&out)[kVector]) {
-    if (!kPartials) {
-      pack_.Unpack(out);
-      return;
-    }
+    if constexpr (kPartials) {
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) out[j] = 0.0f;
-    AddTo(out);
-    for (int s = kSlots; s < slots_; s += kSlots) {
-      Read(s);
+      for (int j = 0; j < kVector; ++j) out[j] = 0.0f;
       AddTo(out);
+      for (int s = kSlots; s < slots_; s += kSlots) {
+        Read(s);
+        AddTo(out);
+      }
+    } else {
+      pack_.Unpack(out);
     }
   }
 

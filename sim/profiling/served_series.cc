@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/deterministic_math.h"
 #include "base/random.h"
+#include "sim/cost/batch_shape.h"
 #include "sim/profiling/measured_batch.h"
 #include "sim/profiling/random_batches.h"
 
@@ -18,6 +20,12 @@ constexpr double kMedianOutput = 150;
 constexpr double kOutputSigma = 0.85;
 constexpr int32_t kBudgets[] = {512, 1024, 2048};
 constexpr double kPromptsFirst = 0.25;
+// Arrivals in the time of a batch of decodes: from what a server hardly notices
+// to more than it can do.
+constexpr double kFewestArrivals = 0.03;
+constexpr double kMostArrivals = 0.2;
+// So many tokens of prompts take about as long as a batch of decodes.
+constexpr double kTokensOfATime = 250;
 
 }  // namespace
 
@@ -27,27 +35,45 @@ ServedSeries::ServedSeries(Rng rng, const BatchLimits& limits)
 MeasuredBatch ServedSeries::Next() {
   if (left_ == 0) ChangeLoad();
   --left_;
-  while (static_cast<int32_t>(sequences_.size()) < users_) {
-    sequences_.push_back(NewSequence());
-  }
+  Arrive(last_batch_);
   MeasuredBatch batch;
   const bool waits = sequences_.back().cached < sequences_.back().prompt;
-  if (waits && prompts_first_) {
-    AddChunks(&batch);
-    return batch;
-  }
-  AddDecodes(&batch);
+  if (!waits || !prompts_first_) AddDecodes(&batch);
   if (waits) AddChunks(&batch);
   std::erase_if(sequences_,
                 [](const Sequence& s) { return s.cached == s.length; });
+  last_batch_ = 1;
+  for (const PrefillChunk& chunk : batch.chunks) {
+    last_batch_ += chunk.query_tokens / kTokensOfATime;
+  }
   return batch;
 }
 
 void ServedSeries::ChangeLoad() {
   left_ = kSameLoad;
-  users_ = LogUniform(rng_, limits_.max_sequences);
+  const double span = DeterministicLog(kMostArrivals / kFewestArrivals);
+  mean_gap_ = DeterministicExp(-rng_.Uniform01() * span) / kFewestArrivals;
+  next_arrival_ = rng_.Exponential(mean_gap_);
   budget_ = std::min(limits_.max_tokens, kBudgets[rng_.UniformInt(0, 2)]);
   prompts_first_ = rng_.Bernoulli(kPromptsFirst);
+  sequences_.clear();
+  for (int32_t n = LogUniform(rng_, limits_.max_sequences); n > 0; --n) {
+    sequences_.push_back(NewSequence());
+    Sequence& s = sequences_.back();
+    s.cached = static_cast<int32_t>(rng_.UniformInt(s.prompt, s.length - 1));
+  }
+}
+
+void ServedSeries::Arrive(double time) {
+  next_arrival_ -= time;
+  while (next_arrival_ <= 0) {
+    next_arrival_ += rng_.Exponential(mean_gap_);
+    // One that finds the server full goes elsewhere.
+    if (static_cast<int32_t>(sequences_.size()) < limits_.max_sequences) {
+      sequences_.push_back(NewSequence());
+    }
+  }
+  if (sequences_.empty()) sequences_.push_back(NewSequence());
 }
 
 ServedSeries::Sequence ServedSeries::NewSequence() {

@@ -36,9 +36,8 @@ TEST(ServedSeriesTest, KeepsLimitsAndIsNeverEmpty) {
   }
 }
 
-// Tokens in the cache, by the sequence's place in the last batch that it was
-// in: decodes keep their order, and each has a token more than in the batch
-// before, unless it was a prompt then or other sequences have ended.
+// While the load is the same, decodes keep their order, and each has a token
+// more than in the batch of decodes before, or has ended.
 TEST(ServedSeriesTest, SequencesGrowByATokenABatch) {
   ServedSeries series(Rng(9), BatchLimits());
   std::vector<int32_t> before;
@@ -46,6 +45,7 @@ TEST(ServedSeriesTest, SequencesGrowByATokenABatch) {
   int ended = 0;
   for (int i = 0; i < 3000; ++i) {
     const MeasuredBatch batch = series.Next();
+    if (i % ServedSeries::kSameLoad == 0) before.clear();
     if (batch.decode_kv.empty()) continue;
     size_t at = 0;
     for (const int32_t kv : before) {
@@ -58,9 +58,8 @@ TEST(ServedSeriesTest, SequencesGrowByATokenABatch) {
     }
     before = batch.decode_kv;
   }
-  // An output of 215 tokens on average.
   EXPECT_GT(grown, 50'000);
-  EXPECT_NEAR(static_cast<double>(grown) / ended, 215, 60);
+  EXPECT_LT(ended, grown / 40);
 }
 
 TEST(ServedSeriesTest, ChunksContinueWhereTheyStopped) {
@@ -69,6 +68,7 @@ TEST(ServedSeriesTest, ChunksContinueWhereTheyStopped) {
   int continued = 0;
   for (int i = 0; i < 2000; ++i) {
     const MeasuredBatch batch = series.Next();
+    if (i % ServedSeries::kSameLoad == 0) begun = 0;
     if (batch.chunks.empty()) continue;
     const PrefillChunk& first = batch.chunks.front();
     // Either the prompt that was cut, or one that was not begun.
@@ -102,12 +102,18 @@ TEST(ServedSeriesTest, HasEveryKindOfBatch) {
       ++mixed_by_tokens[batch.num_tokens()];
     }
   }
-  EXPECT_GT(decodes_alone, 1500);
-  EXPECT_GT(many_decodes_alone, 200);
+  EXPECT_GT(decodes_alone, 2500);
+  EXPECT_GT(many_decodes_alone, 400);
   EXPECT_GT(prompts_alone, 100);
+  int full = 0;
   for (const int64_t budget : {512, 1024, 2048}) {
     EXPECT_GT(mixed_by_tokens[budget], 50) << budget;
+    full += mixed_by_tokens[budget];
   }
+  int mixed = 0;
+  for (const auto& [tokens, count] : mixed_by_tokens) mixed += count;
+  // Where prompts do not queue, the last piece of one is a batch's only one.
+  EXPECT_GT(mixed - full, 150);
 }
 
 }  // namespace
