@@ -254,6 +254,25 @@ TEST(DecoderTest, StreamedLinearLayersComputeWhatCublasLtDoes) {
   }
 }
 
+// In a model so small that the kernels of several layers find room beside each
+// other, none may take what another layer's has left.
+TEST(DecoderTest, DecodesOfManySmallLayersAreTheSameEachTime) {
+  SKIP_WITHOUT_GPU();
+  DecoderOptions options = Options();
+  options.shape.num_layers = 24;
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> decoder,
+                       Decoder::Create(options));
+  Sequence sequence = MakeSequence(Prompt(20, 1), 0);
+  ASSERT_OK(RunPieces(*decoder, {{&sequence, 20}}).status());
+  std::vector<float> first;
+  for (int i = 0; i < 200; ++i) {
+    Sequence same = sequence;
+    ASSERT_OK_AND_ASSIGN(Outcome outcome, RunPieces(*decoder, {{&same, 1}}));
+    if (i == 0) first = outcome.logits;
+    ASSERT_EQ(outcome.logits, first) << "run " << i;
+  }
+}
+
 TEST(DecoderTest, LogitsAreTheReferences) {
   SKIP_WITHOUT_GPU();
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Decoder> decoder,

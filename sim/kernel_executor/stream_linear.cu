@@ -160,9 +160,11 @@ class WeightCopier {
   }
 
   // Waits until the block has left its sums, and clears its flags for the next
-  // launch.
+  // launch: not before earlier launches have ended, one of which may have the
+  // same flags and still need them.
   __device__ void CopySums(const GateUpScratch& scratch, int block) {
     using Sums = SharedSums<kTokens>;
+    BarrierWait(begun_, 0);
     for (int group = 0; group < kGroups; ++group) {
       Ready ready(scratch.ready[block * kGroups + group]);
       while (ready.load(cuda::memory_order_acquire) == 0) {
