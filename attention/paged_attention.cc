@@ -20,6 +20,7 @@
 #include "attention/plan_state.h"
 #include "attention/tile_schedule.h"
 #include "attention/validate.h"
+#include "base/arena.h"
 #include "base/status_macros.h"
 #include "cuda_runtime_api.h"
 
@@ -27,7 +28,6 @@ namespace interleave::attention {
 namespace {
 
 constexpr float kLog2E = 1.4426950408889634f;
-constexpr int64_t kAlignment = 256;
 
 // Makes a device current for a scope.
 class DeviceScope {
@@ -89,26 +89,6 @@ absl::StatusOr<DeviceFacts> ReadDeviceFacts(int32_t device) {
   }
   return facts;
 }
-
-// Hands out aligned pieces of a workspace; with a null base it only counts.
-class Arena {
- public:
-  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
-
-  template <typename T>
-  T* Take(int64_t count) {
-    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + size_);
-    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
-    size_ += CeilDiv(bytes, kAlignment) * kAlignment;
-    return piece;
-  }
-
-  int64_t size() const { return size_; }
-
- private:
-  char* base_;
-  int64_t size_ = 0;
-};
 
 // Lays the workspace out; returns its size.
 int64_t Carve(PlanState& state, void* base) {
@@ -462,9 +442,9 @@ absl::StatusOr<Plan> Plan::Create(const PlanConfig& config, void* workspace,
   if (workspace == nullptr) {
     return absl::InvalidArgumentError("workspace is null");
   }
-  if (reinterpret_cast<uintptr_t>(workspace) % kAlignment != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("workspace is not aligned to ", kAlignment, " bytes"));
+  if (reinterpret_cast<uintptr_t>(workspace) % Arena::kAlignment != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "workspace is not aligned to ", Arena::kAlignment, " bytes"));
   }
   if (workspace_bytes < needed) {
     return absl::InvalidArgumentError(

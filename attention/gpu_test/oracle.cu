@@ -6,6 +6,7 @@
 #include "attention/gpu_test/oracle.h"
 #include "attention/params.h"
 #include "attention/tile_schedule.h"
+#include "base/mix64.h"
 
 namespace interleave::attention {
 namespace {
@@ -302,12 +303,7 @@ __global__ void CompareKernel(const OracleCall call, const OutputTensor out,
   }
 }
 
-__device__ uint64_t Hash(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
+__device__ uint64_t Hash(uint64_t x) { return Mix64(x + kMix64Step); }
 
 // Mean 0, variance 1: four uniform numbers.
 __device__ uint16_t RandomBits(DataType type, float amplitude, uint64_t seed,

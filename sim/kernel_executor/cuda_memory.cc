@@ -22,6 +22,13 @@ absl::Status CudaStatus(cudaError_t error, absl::string_view call) {
   return absl::InternalError(message);
 }
 
+absl::StatusOr<int> DeviceAttribute(cudaDeviceAttr attribute, int device) {
+  int value = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&value, attribute, device),
+                             "cudaDeviceGetAttribute"));
+  return value;
+}
+
 absl::StatusOr<CudaStream> CreateStream() {
   cudaStream_t stream = nullptr;
   RETURN_IF_ERROR(

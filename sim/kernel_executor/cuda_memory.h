@@ -16,6 +16,8 @@ namespace interleave::sim {
 
 absl::Status CudaStatus(cudaError_t error, absl::string_view call);
 
+absl::StatusOr<int> DeviceAttribute(cudaDeviceAttr attribute, int device);
+
 // Calls kDestroy on the handle when it goes.
 template <typename Handle, cudaError_t (*kDestroy)(Handle)>
 class CudaOwner {

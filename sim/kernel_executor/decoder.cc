@@ -25,6 +25,7 @@
 #include "absl/types/span.h"
 #include "attention/paged_attention.h"
 #include "attention/params.h"
+#include "base/arena.h"
 #include "base/mix64.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
@@ -94,14 +95,10 @@ absl::Status CheckDevice(int32_t device) {
         absl::StrCat("device is ", device, ", but there are ", count,
                      " CUDA devices", kRemedy));
   }
-  int major = 0;
-  int minor = 0;
-  RETURN_IF_ERROR(CudaStatus(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-      "cudaDeviceGetAttribute"));
-  RETURN_IF_ERROR(CudaStatus(
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
-      "cudaDeviceGetAttribute"));
+  ASSIGN_OR_RETURN(const int major,
+                   DeviceAttribute(cudaDevAttrComputeCapabilityMajor, device));
+  ASSIGN_OR_RETURN(const int minor,
+                   DeviceAttribute(cudaDevAttrComputeCapabilityMinor, device));
   if (major < 8) {
     return absl::FailedPreconditionError(
         absl::StrCat("device ", device, " is too old (compute capability ",
@@ -111,16 +108,12 @@ absl::Status CheckDevice(int32_t device) {
 }
 
 absl::StatusOr<StreamSplits> StreamsOf(const DecoderOptions& options) {
-  int major = 0;
-  int multiprocessors = 0;
-  RETURN_IF_ERROR(
-      CudaStatus(cudaDeviceGetAttribute(
-                     &major, cudaDevAttrComputeCapabilityMajor, options.device),
-                 "cudaDeviceGetAttribute"));
-  RETURN_IF_ERROR(CudaStatus(
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
-                             options.device),
-      "cudaDeviceGetAttribute"));
+  ASSIGN_OR_RETURN(
+      const int major,
+      DeviceAttribute(cudaDevAttrComputeCapabilityMajor, options.device));
+  ASSIGN_OR_RETURN(
+      const int multiprocessors,
+      DeviceAttribute(cudaDevAttrMultiProcessorCount, options.device));
   return SplitStreams(options, major, multiprocessors);
 }
 
@@ -238,8 +231,6 @@ class DecoderImpl final : public Decoder {
     BatchPart part = BatchPart::kAll;
     size_t layers = 0;
   };
-  // Whether its linear layers stream their weights.
-  bool Streams(const Extent& extent) const;
   // Batch size and what of it is computed.
   using GraphKey = std::pair<int64_t, BatchPart>;
 
@@ -267,6 +258,8 @@ class DecoderImpl final : public Decoder {
   // `delta` is what the MLP adds to the residual stream.
   absl::Status EnqueueLayer(const Extent& extent, size_t layer,
                             const UnpackedBatch& unpacked, LinearResult& delta);
+  // Whether its linear layers stream their weights.
+  bool Streams(const Extent& extent) const;
   absl::StatusOr<LinearResult> EnqueueLinear(const Extent& extent,
                                              Linear linear, size_t layer);
   absl::Status EnqueueGateUp(const Extent& extent, size_t layer);

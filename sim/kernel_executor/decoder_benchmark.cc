@@ -233,11 +233,8 @@ absl::StatusOr<double> StreamedMicros(int64_t inputs, int64_t outputs,
                                       bool gate_up, int64_t tokens,
                                       const std::vector<const void*>& weights,
                                       const void* x, cudaStream_t stream) {
-  int multiprocessors = 0;
-  RETURN_IF_ERROR(
-      CudaStatus(cudaDeviceGetAttribute(&multiprocessors,
-                                        cudaDevAttrMultiProcessorCount, 0),
-                 "cudaDeviceGetAttribute"));
+  ASSIGN_OR_RETURN(const int multiprocessors,
+                   DeviceAttribute(cudaDevAttrMultiProcessorCount, 0));
   if (!CanStream(inputs, outputs, multiprocessors)) return 0;
   const StreamSplit split = MakeStreamSplit(inputs, outputs, multiprocessors);
   ASSIGN_OR_RETURN(const DeviceMemory partials,

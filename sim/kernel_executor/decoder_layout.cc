@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/arena.h"
 #include "sim/kernel_executor/batch_packing.h"
 #include "sim/kernel_executor/decoder_kernels.h"
 #include "sim/kernel_executor/decoder_options.h"
@@ -43,20 +44,22 @@ WeightPointers CarveWeights(const DecoderOptions& options, Arena& arena) {
   WeightPointers weights;
   for (int32_t i = 0; i < options.shape.num_layers; ++i) {
     LayerPointers layer;
-    layer.qkv = arena.Take(sizes.qkv() * sizes.hidden * kBf16Bytes);
-    layer.output = arena.Take(sizes.hidden * sizes.q * kBf16Bytes);
+    layer.qkv = arena.TakeBytes(sizes.qkv() * sizes.hidden * kBf16Bytes);
+    layer.output = arena.TakeBytes(sizes.hidden * sizes.q * kBf16Bytes);
     layer.gate_up =
-        arena.Take(2 * sizes.intermediate * sizes.hidden * kBf16Bytes);
-    layer.down = arena.Take(sizes.hidden * sizes.intermediate * kBf16Bytes);
-    layer.attention_norm = arena.Take(sizes.hidden * kBf16Bytes);
-    layer.mlp_norm = arena.Take(sizes.hidden * kBf16Bytes);
+        arena.TakeBytes(2 * sizes.intermediate * sizes.hidden * kBf16Bytes);
+    layer.down =
+        arena.TakeBytes(sizes.hidden * sizes.intermediate * kBf16Bytes);
+    layer.attention_norm = arena.TakeBytes(sizes.hidden * kBf16Bytes);
+    layer.mlp_norm = arena.TakeBytes(sizes.hidden * kBf16Bytes);
     weights.layers.push_back(layer);
   }
-  weights.embedding = arena.Take(sizes.vocab * sizes.hidden * kBf16Bytes);
-  weights.lm_head = options.shape.tied_embeddings
-                        ? weights.embedding
-                        : arena.Take(sizes.vocab * sizes.hidden * kBf16Bytes);
-  weights.final_norm = arena.Take(sizes.hidden * kBf16Bytes);
+  weights.embedding = arena.TakeBytes(sizes.vocab * sizes.hidden * kBf16Bytes);
+  weights.lm_head =
+      options.shape.tied_embeddings
+          ? weights.embedding
+          : arena.TakeBytes(sizes.vocab * sizes.hidden * kBf16Bytes);
+  weights.final_norm = arena.TakeBytes(sizes.hidden * kBf16Bytes);
   return weights;
 }
 
@@ -64,36 +67,36 @@ DecoderBuffers CarveBuffers(const DecoderOptions& options, int64_t plan_bytes,
                             const StreamSplits& streams, Arena& arena) {
   const DecoderSizes sizes(options);
   DecoderBuffers buffers = {};
-  buffers.residual = arena.Take(sizes.tokens * sizes.hidden * kBf16Bytes);
-  buffers.normed = arena.Take(sizes.tokens * sizes.hidden * kBf16Bytes);
-  buffers.qkv = arena.Take(sizes.tokens * sizes.qkv() * kBf16Bytes);
-  buffers.attention = arena.Take(sizes.tokens * sizes.q * kBf16Bytes);
-  buffers.delta = arena.Take(sizes.tokens * sizes.hidden * kBf16Bytes);
+  buffers.residual = arena.TakeBytes(sizes.tokens * sizes.hidden * kBf16Bytes);
+  buffers.normed = arena.TakeBytes(sizes.tokens * sizes.hidden * kBf16Bytes);
+  buffers.qkv = arena.TakeBytes(sizes.tokens * sizes.qkv() * kBf16Bytes);
+  buffers.attention = arena.TakeBytes(sizes.tokens * sizes.q * kBf16Bytes);
+  buffers.delta = arena.TakeBytes(sizes.tokens * sizes.hidden * kBf16Bytes);
   buffers.gate_up =
-      arena.Take(sizes.tokens * 2 * sizes.intermediate * kBf16Bytes);
+      arena.TakeBytes(sizes.tokens * 2 * sizes.intermediate * kBf16Bytes);
   buffers.activated =
-      arena.Take(sizes.tokens * sizes.intermediate * kBf16Bytes);
-  buffers.last = arena.Take(sizes.seqs * sizes.hidden * kBf16Bytes);
-  buffers.logits = arena.Take<float>(sizes.seqs * sizes.vocab * 4);
-  buffers.partials = arena.Take(
+      arena.TakeBytes(sizes.tokens * sizes.intermediate * kBf16Bytes);
+  buffers.last = arena.TakeBytes(sizes.seqs * sizes.hidden * kBf16Bytes);
+  buffers.logits = arena.Take<float>(sizes.seqs * sizes.vocab);
+  buffers.partials = arena.TakeBytes(
       ArgmaxPartialBytes(sizes.seqs, static_cast<int32_t>(sizes.vocab)));
   buffers.cos_sin =
-      arena.Take(sizes.positions * options.shape.head_dim / 2 * 8);
-  buffers.packed = arena.Take<int32_t>(MostPacked(sizes) * 4);
-  buffers.block_table = arena.Take<int32_t>(sizes.seqs * sizes.table * 4);
-  buffers.positions = arena.Take<int32_t>(sizes.tokens * 4);
-  buffers.slots = arena.Take<int32_t>(sizes.tokens * 4);
-  buffers.workspace = arena.Take(kWorkspaceBytes);
-  buffers.plan = arena.Take(plan_bytes);
+      arena.TakeBytes(sizes.positions * options.shape.head_dim / 2 * 8);
+  buffers.packed = arena.Take<int32_t>(MostPacked(sizes));
+  buffers.block_table = arena.Take<int32_t>(sizes.seqs * sizes.table);
+  buffers.positions = arena.Take<int32_t>(sizes.tokens);
+  buffers.slots = arena.Take<int32_t>(sizes.tokens);
+  buffers.workspace = arena.TakeBytes(kWorkspaceBytes);
+  buffers.plan = arena.TakeBytes(plan_bytes);
   if (!streams.has_value()) return buffers;
   int64_t partials = 0;
   for (const Linear linear : {kQkv, kOutput, kDown}) {
     partials = std::max(partials, StreamPartials((*streams)[linear]));
   }
-  buffers.stream_partials = arena.Take<float>(partials * 4);
+  buffers.stream_partials = arena.Take<float>(partials);
   const StreamSplit& gate_up = (*streams)[kGateUp];
-  buffers.gate_up_scratch.sums = arena.Take<float>(GateUpSums(gate_up) * 4);
-  buffers.gate_up_scratch.ready = arena.Take<int32_t>(GateUpReady(gate_up) * 4);
+  buffers.gate_up_scratch.sums = arena.Take<float>(GateUpSums(gate_up));
+  buffers.gate_up_scratch.ready = arena.Take<int32_t>(GateUpReady(gate_up));
   return buffers;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/ceil_div.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/stream_linear.h"
@@ -20,27 +21,7 @@ inline constexpr int64_t kBf16Bytes = 2;
 // For cuBLASLt.
 inline constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
 
-// Hands out aligned pieces of an allocation; over null it only counts.
-class Arena {
- public:
-  static constexpr int64_t kAlignment = 256;
-
-  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
-
-  template <typename T = void>
-  T* Take(int64_t bytes) {
-    char* const piece = base_ == nullptr ? nullptr : base_ + size_;
-    size_ += CeilDiv(bytes, kAlignment) * kAlignment;
-    return reinterpret_cast<T*>(piece);
-  }
-  int64_t size() const { return size_; }
-
- private:
-  char* base_;
-  int64_t size_ = 0;
-};
-
-// DecoderSizes that follow from the options.
+// Sizes that follow from the options.
 struct DecoderSizes {
   explicit DecoderSizes(const DecoderOptions& options)
       : hidden(options.shape.hidden_size),

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/arena.h"
 #include "gtest/gtest.h"
 #include "sim/kernel_executor/decoder_options.h"
 
@@ -23,18 +24,6 @@ DecoderOptions Options() {
   options.max_num_batched_tokens = 128;
   options.max_model_len = 250;
   return options;
-}
-
-TEST(ArenaTest, HandsOutAlignedPieces) {
-  alignas(256) char memory[1024];
-  Arena arena(memory);
-  EXPECT_EQ(arena.Take(1), memory);
-  EXPECT_EQ(arena.Take<float>(256), reinterpret_cast<float*>(memory + 256));
-  EXPECT_EQ(arena.Take(257), memory + 512);
-  EXPECT_EQ(arena.size(), 1024);
-  Arena counts(nullptr);
-  EXPECT_EQ(counts.Take(1), nullptr);
-  EXPECT_EQ(counts.size(), 256);
 }
 
 TEST(DecoderSizesTest, ByHand) {

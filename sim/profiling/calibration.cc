@@ -24,6 +24,8 @@ constexpr double kFineRatio = 1.05;
 constexpr double kTokenStep = 128;
 constexpr double kFineTokenStep = 64;
 constexpr double kMostTokens = 1024;
+// Samples of one size that make a level of its own, and of others that make
+// one; how many times as long as expected is a hiccup.
 constexpr int64_t kOwn = 32;
 constexpr size_t kOfBin = 64;
 constexpr double kHiccup = 2;

@@ -30,8 +30,6 @@ std::vector<double> WithZero(const std::vector<double>& values) {
   return WithFirst(0, values);
 }
 
-int32_t Whole(double x) { return static_cast<int32_t>(std::lround(x)); }
-
 }  // namespace
 
 std::vector<double> Geometric(double first, double ratio, double last) {

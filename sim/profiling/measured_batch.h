@@ -3,6 +3,7 @@
 #ifndef SIM_PROFILING_MEASURED_BATCH_H_
 #define SIM_PROFILING_MEASURED_BATCH_H_
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,6 +29,11 @@ struct MeasuredBatch {
   // What a cost model is asked; refers to `chunks`.
   BatchShape shape() const;
 };
+
+// A size that was computed, as a batch has it: the nearest whole number.
+inline int32_t Whole(double size) {
+  return static_cast<int32_t>(std::lround(size));
+}
 
 // `count` decodes of one length.
 MeasuredBatch Decodes(int32_t count, int32_t kv);

@@ -1,7 +1,6 @@
 #include "sim/profiling/pieces.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -47,6 +46,11 @@ std::vector<MeasuredBatch> FewAndOne(MeasuredBatch batch, int32_t layers) {
   return batches;
 }
 
+// What is outside of layers, by what a few take alone.
+double OutsideOf(const FewLayers& few) {
+  return few.one_us - (few.us - few.one_us) / (few.layers - 1);
+}
+
 }  // namespace
 
 bool Throttles(const MeasuredBatch& batch, const PieceOptions& options) {
@@ -57,8 +61,7 @@ bool Throttles(const MeasuredBatch& batch, const PieceOptions& options) {
 
 std::vector<MeasuredBatch> LinearPieces(double tokens,
                                         const PieceOptions& options) {
-  MeasuredBatch batch =
-      Mixed({static_cast<int32_t>(std::lround(tokens)), 0}, 0, 0);
+  MeasuredBatch batch = Mixed({Whole(tokens), 0}, 0, 0);
   batch.part = BatchPart::kWithoutAttention;
   if (!Throttles(batch, options)) return {batch};
   return FewAndOne(std::move(batch),
@@ -86,7 +89,7 @@ double LayerFit::AllLayers(double tokens, const FewLayers& few) const {
   const double outside =
       outside_.has_value()
           ? outside_->constant_us + tokens * outside_->per_token_us
-          : few.one_us - (few.us - few.one_us) / (few.layers - 1);
+          : OutsideOf(few);
   const double layer =
       std::max(0.0, few.one_us + few.us - 2 * outside) / (few.layers + 1);
   return outside + num_layers_ * layer;
@@ -95,8 +98,7 @@ double LayerFit::AllLayers(double tokens, const FewLayers& few) const {
 void LayerFit::FitOutside() {
   std::vector<std::pair<double, double>> points;
   for (const auto& [tokens, few] : few_) {
-    points.push_back(
-        {tokens, few.one_us - (few.us - few.one_us) / (few.layers - 1)});
+    points.push_back({tokens, OutsideOf(few)});
   }
   std::vector<double> slopes;
   for (size_t i = 0; i < points.size(); ++i) {

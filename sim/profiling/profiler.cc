@@ -59,7 +59,14 @@ constexpr double kMixedGridShare = 0.3;
 constexpr double kTokenStep = 8;
 constexpr int32_t kShortKv = 16;
 
-int32_t Whole(double x) { return static_cast<int32_t>(std::lround(x)); }
+// Without what the tables say.
+SeriesSample SampleOf(const BatchShape& shape, const BatchTime& time) {
+  SeriesSample sample;
+  sample.tokens_beside_prefill = shape.tokens_beside_prefill();
+  sample.decodes = shape.decode.count;
+  sample.device_us = time.device.micros();
+  return sample;
+}
 
 // There are no tables yet: those that are alike take on a recovered card about
 // what the fastest tenth of them took. Their levels say the rest.
@@ -291,12 +298,7 @@ absl::Status Profiler::MeasureThrottle() {
   const auto run = [&](const MeasuredBatch& batch, int64_t times) {
     for (; times > 0; --times) {
       ASSIGN_OR_RETURN(const BatchTime time, RunNth("throttle", n++, batch));
-      const BatchShape shape = batch.shape();
-      SeriesSample sample;
-      sample.tokens_beside_prefill = shape.tokens_beside_prefill();
-      sample.decodes = shape.decode.count;
-      sample.device_us = time.device.micros();
-      series.push_back(sample);
+      series.push_back(SampleOf(batch.shape(), time));
     }
     return absl::OkStatus();
   };
@@ -627,13 +629,9 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
     const MeasuredBatch batch = served.Next();
     const BatchShape shape = batch.shape();
     ASSIGN_OR_RETURN(const BatchTime time, RunNth("series", n, batch));
-    SeriesSample sample;
-    sample.tokens_beside_prefill = shape.tokens_beside_prefill();
-    sample.decodes = shape.decode.count;
+    SeriesSample& sample = series.emplace_back(SampleOf(shape, time));
     sample.table_us = recovered.IterationTime(shape).micros();
     sample.decode_attention_us = DecodeAttentionUs(decode, shape.decode);
-    sample.device_us = time.device.micros();
-    series.push_back(sample);
     host_.push_back(
         {static_cast<double>(batch.num_sequences()), time.host.micros()});
   }
@@ -679,8 +677,9 @@ absl::StatusOr<std::vector<CheckRow>> Profiler::Check(CostModel& model,
                                                       int count) {
   StartStage("check");
   Rng rng = Rng(options_.seed).Fork("check");
+  const BatchLimits limits = Limits();
   std::vector<MeasuredBatch> batches;
-  for (int i = 0; i < count; ++i) batches.push_back(RandomBatch(rng, Limits()));
+  for (int i = 0; i < count; ++i) batches.push_back(RandomBatch(rng, limits));
   for (const MeasuredBatch& batch : batches) RETURN_IF_ERROR(Warm(batch));
   RETURN_IF_ERROR(timer_.Recover());
   std::vector<CheckRow> rows;

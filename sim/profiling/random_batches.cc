@@ -85,7 +85,7 @@ std::vector<int32_t> TypicalLengths(int32_t count, double mean, uint64_t draw) {
   }
   std::vector<int32_t> whole;
   for (const double length : lengths) {
-    whole.push_back(static_cast<int32_t>(std::lround(length)));
+    whole.push_back(Whole(length));
   }
   return whole;
 }
