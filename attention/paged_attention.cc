@@ -102,7 +102,9 @@ int64_t Carve(PlanState& state, void* base) {
   memory.header = arena.Take<ScheduleHeader>(1);
   memory.sequences = arena.Take<SequenceInfo>(batch);
   for (int r = 0; r < kNumRoles; ++r) {
-    memory.item_begin[r] = arena.Take<int32_t>(batch + 1);
+    const int64_t lists =
+        r == static_cast<int>(Role::kDecode) ? kItemClasses * batch : batch;
+    memory.item_begin[r] = arena.Take<int32_t>(lists + 1);
     memory.items[r] = arena.Take<WorkItem>(state.bounds.max_items[r]);
     memory.max_items[r] = static_cast<int32_t>(state.bounds.max_items[r]);
   }

@@ -10,6 +10,13 @@ namespace {
 constexpr int kCountThreads = 1024;
 constexpr int kFillThreads = 256;
 constexpr int kSums = 4;  // scanned or reduced together
+constexpr int kPrefill = static_cast<int>(Role::kPrefill);
+constexpr int kDecode = static_cast<int>(Role::kDecode);
+
+// Lists of a role's items, one after the other, with an entry of each sequence.
+__device__ int32_t ListsOf(int role) {
+  return role == kDecode ? kItemClasses : 1;
+}
 
 // Exclusive scan over the block of kSums values; *totals gets the sums.
 __device__ void BlockScan(int64_t (&values)[kSums], int64_t (&totals)[kSums]) {
@@ -68,32 +75,59 @@ __global__ void __launch_bounds__(kCountThreads)
     chunk[r] = ChunkKeys(policy, static_cast<Role>(r), totals[r],
                          totals[kNumRoles + r]);
   }
+  // Decode items of each class, and from that where each class begins.
+  static_assert(kSums == kItemClasses);
+  int64_t classes[kSums] = {0, 0, 0, 0};
+  for (int32_t b = threadIdx.x; b < raw.batch; b += kCountThreads) {
+    const SequenceCounts counts =
+        CountSequence(policy, memory.sequences[b], chunk);
+    classes[counts.item_class] += counts.items[kDecode];
+  }
+  BlockScan(classes, totals);
+  int64_t class_carry[kSums];
+  int64_t decode_items = 0;
+  for (int i = 0; i < kItemClasses; ++i) {
+    class_carry[i] = decode_items;
+    decode_items += totals[i];
+  }
   int64_t carry[kSums] = {0, 0, 0, 0};
   for (int32_t base = 0; base < raw.batch; base += kCountThreads) {
     const int32_t b = base + static_cast<int32_t>(threadIdx.x);
     SequenceCounts counts;
     if (b < raw.batch)
       counts = CountSequence(policy, memory.sequences[b], chunk);
-    int64_t places[kSums] = {counts.items[0], counts.items[1], counts.combines,
-                             counts.partial_rows};
+    int64_t places[kSums] = {counts.items[kPrefill], counts.combines,
+                             counts.partial_rows, 0};
     BlockScan(places, totals);
     if (b < raw.batch) {
-      memory.item_begin[0][b] = Cap(carry[0] + places[0], memory.max_items[0]);
-      memory.item_begin[1][b] = Cap(carry[1] + places[1], memory.max_items[1]);
-      memory.combine_begin[b] = Cap(carry[2] + places[2], memory.max_combines);
+      memory.item_begin[kPrefill][b] =
+          Cap(carry[0] + places[0], memory.max_items[kPrefill]);
+      memory.combine_begin[b] = Cap(carry[1] + places[1], memory.max_combines);
       memory.partial_begin[b] =
-          Cap(carry[3] + places[3], memory.max_partial_rows);
+          Cap(carry[2] + places[2], memory.max_partial_rows);
     }
     for (int i = 0; i < kSums; ++i) carry[i] += totals[i];
+    int64_t in_class[kSums] = {0, 0, 0, 0};
+    in_class[counts.item_class] = counts.items[kDecode];
+    BlockScan(in_class, totals);
+    for (int i = 0; i < kItemClasses; ++i) {
+      if (b < raw.batch) {
+        memory.item_begin[kDecode][int64_t{i} * raw.batch + b] =
+            Cap(class_carry[i] + in_class[i], memory.max_items[kDecode]);
+      }
+      class_carry[i] += totals[i];
+    }
   }
   if (threadIdx.x == 0) {
     ScheduleHeader header;
+    header.num_items[kPrefill] = Cap(carry[0], memory.max_items[kPrefill]);
+    header.num_items[kDecode] = Cap(decode_items, memory.max_items[kDecode]);
     for (int r = 0; r < kNumRoles; ++r) {
-      header.num_items[r] = Cap(carry[r], memory.max_items[r]);
-      memory.item_begin[r][raw.batch] = header.num_items[r];
+      memory.item_begin[r][int64_t{ListsOf(r)} * raw.batch] =
+          header.num_items[r];
       header.chunk[r] = chunk[r];
     }
-    header.num_combines = Cap(carry[2], memory.max_combines);
+    header.num_combines = Cap(carry[1], memory.max_combines);
     header.num_new_tokens =
         raw.append ? static_cast<int32_t>(raw.total_new) : 0;
     *memory.header = header;
@@ -119,8 +153,9 @@ __device__ int32_t LastAtMost(int32_t n, int32_t x, const Begin& begin) {
 __device__ void FillItem(const SchedulePolicy& policy, const RawLengths& raw,
                          const ScheduleMemory& memory, int r, int32_t index) {
   const int32_t* begin = memory.item_begin[r];
-  const int32_t b =
-      LastAtMost(raw.batch, index, [begin](int32_t i) { return begin[i]; });
+  const int32_t entry = LastAtMost(ListsOf(r) * raw.batch, index,
+                                   [begin](int32_t i) { return begin[i]; });
+  const int32_t b = entry % raw.batch;
   ItemPlace place;
   place.combine_begin = memory.combine_begin[b];
   place.partial_begin = memory.partial_begin[b];
@@ -128,7 +163,7 @@ __device__ void FillItem(const SchedulePolicy& policy, const RawLengths& raw,
   int64_t combine_index;
   memory.items[r][index] =
       FindItem(policy, memory.sequences[b], b, memory.header->chunk,
-               index - begin[b], place, &combine, &combine_index);
+               index - begin[entry], place, &combine, &combine_index);
   if (combine_index >= 0 && combine_index < memory.max_combines) {
     memory.combines[combine_index] = combine;
   }

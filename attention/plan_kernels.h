@@ -12,7 +12,8 @@
 namespace interleave::attention {
 
 // Device memory that the scheduling kernels write; `begin` arrays have
-// max_batch + 1 entries.
+// max_batch + 1 entries, but for decode items kItemClasses x max_batch + 1: the
+// classes one after the other, with an entry of each sequence in each.
 struct ScheduleMemory {
   SequenceInfo* sequences = nullptr;
   ScheduleHeader* header = nullptr;

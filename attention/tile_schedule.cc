@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace interleave::attention {
 namespace {
@@ -80,26 +81,36 @@ HostSchedule BuildSchedule(const SchedulePolicy& policy,
         ChunkKeys(policy, static_cast<Role>(r), tiles[r], work[r]);
   }
   schedule.token_sequence.assign(raw.append ? raw.total_new : 0, -1);
+  std::vector<SequenceCounts> counts;
+  std::vector<ItemPlace> places;
   ItemPlace place;
   for (int32_t b = 0; b < raw.batch; ++b) {
     const SequenceInfo& s = schedule.sequences[b];
-    const SequenceCounts counts =
-        CountSequence(policy, s, schedule.header.chunk);
-    schedule.combines.resize(place.combine_begin + counts.combines);
-    for (int r = 0; r < kNumRoles; ++r) {
-      for (int64_t local = 0; local < counts.items[r]; ++local) {
-        CombineItem combine;
-        int64_t index;
-        schedule.items[r].push_back(FindItem(policy, s, b,
-                                             schedule.header.chunk, local,
-                                             place, &combine, &index));
-        if (index >= 0) schedule.combines[index] = combine;
-      }
-    }
-    place.combine_begin += counts.combines;
-    place.partial_begin += counts.partial_rows;
+    counts.push_back(CountSequence(policy, s, schedule.header.chunk));
+    places.push_back(place);
+    place.combine_begin += counts.back().combines;
+    place.partial_begin += counts.back().partial_rows;
     for (int32_t t = 0; t < s.new_len; ++t) {
       schedule.token_sequence[s.new_begin + t] = b;
+    }
+  }
+  schedule.combines.resize(place.combine_begin);
+  const auto add = [&](int r, int32_t b) {
+    for (int64_t local = 0; local < counts[b].items[r]; ++local) {
+      CombineItem combine;
+      int64_t index;
+      schedule.items[r].push_back(FindItem(policy, schedule.sequences[b], b,
+                                           schedule.header.chunk, local,
+                                           places[b], &combine, &index));
+      if (index >= 0) schedule.combines[index] = combine;
+    }
+  };
+  for (int32_t b = 0; b < raw.batch; ++b) {
+    add(static_cast<int>(Role::kPrefill), b);
+  }
+  for (int k = 0; k < kItemClasses; ++k) {
+    for (int32_t b = 0; b < raw.batch; ++b) {
+      if (counts[b].item_class == k) add(static_cast<int>(Role::kDecode), b);
     }
   }
   for (int r = 0; r < kNumRoles; ++r) {

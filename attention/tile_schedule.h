@@ -257,9 +257,23 @@ ATTENTION_HOST_DEVICE KvRange SplitRange(const SchedulePolicy& policy,
           static_cast<int32_t>(end > range.end ? range.end : end)};
 }
 
+// Decode items come by length, in as many classes of a chunk's quarters: the
+// longest first, so that no thread block begins a long one when the others are
+// done (Graham 1969, longest processing time first).
+inline constexpr int kItemClasses = 4;
+
+// Of items of so many keys where the longest have a chunk; 0: the longest.
+ATTENTION_HOST_DEVICE int32_t ItemClass(int64_t keys, int32_t chunk) {
+  if (chunk == kNoSplit) return 0;
+  const int64_t quarters = CeilDiv(keys * kItemClasses, chunk);
+  return static_cast<int32_t>(
+      Clamp(kItemClasses - quarters, 0, kItemClasses - 1));
+}
+
 // What a sequence adds to the lists.
 struct SequenceCounts {
   int64_t items[kNumRoles] = {0, 0};
+  int32_t item_class = 0;  // of its decode items
   int64_t combines = 0;
   int64_t partial_rows = 0;
 };
@@ -292,8 +306,13 @@ CountSequence(const SchedulePolicy& policy, const SequenceInfo& s,
   for (int32_t tile = 0; tile < tiles; ++tile) {
     const int32_t rows = TileRowCount(policy, s, role, tile);
     const KvRange range = TileKvRange(policy, s, tile * policy.rows[r], rows);
-    const int32_t n = PlanSplits(policy, s, role, chunk[r], range).num_splits;
+    const SplitPlan plan = PlanSplits(policy, s, role, chunk[r], range);
+    const int32_t n = plan.num_splits;
     counts.items[r] += n;
+    if (role == Role::kDecode) {
+      counts.item_class =
+          ItemClass(int64_t{plan.tiles_a_split} * policy.kv[r], chunk[r]);
+    }
     if (n > 1) {
       counts.combines += 1;
       counts.partial_rows += int64_t{n} * rows;

@@ -177,6 +177,47 @@ TEST(BuildScheduleTest, RolesAreChosenBySequence) {
   EXPECT_EQ(schedule.items[kP][0].kv_end, 100);
 }
 
+TEST(BuildScheduleTest, LongestDecodeItemsFirst) {
+  const std::vector<int32_t> cache = {1024, 100, 640, 1920, 320, 2048};
+  SchedulePolicy policy;
+  policy.num_kv_heads = 2;
+  policy.group_size = 4;
+  policy.resident[kD] = 8;
+  RawLengths raw;
+  raw.batch = 6;
+  raw.total_q = 6;
+  raw.cache_seqlens = cache.data();
+  raw.max_seqlen_k = 4096;
+  const HostSchedule schedule = BuildSchedule(policy, raw);
+  const int32_t chunk = schedule.header.chunk[kD];
+  std::vector<int32_t> order;
+  int32_t shortest = chunk;
+  for (const WorkItem& item : schedule.items[kD]) {
+    if (order.empty() || order.back() != item.batch) {
+      order.push_back(item.batch);
+    }
+    // By quarters of a chunk; in a class as the sequences come.
+    const int32_t keys = item.kv_end - item.kv_begin;
+    EXPECT_LE(keys, shortest + chunk / kItemClasses);
+    shortest = std::min(shortest, keys);
+  }
+  // Every sequence once.
+  std::vector<int32_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_THAT(sorted, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(order.back(), 1);
+}
+
+TEST(ItemClassTest, QuartersOfAChunk) {
+  EXPECT_EQ(ItemClass(1024, 1024), 0);
+  EXPECT_EQ(ItemClass(769, 1024), 0);
+  EXPECT_EQ(ItemClass(768, 1024), 1);
+  EXPECT_EQ(ItemClass(512, 1024), 2);
+  EXPECT_EQ(ItemClass(256, 1024), 3);
+  EXPECT_EQ(ItemClass(0, 1024), 3);
+  EXPECT_EQ(ItemClass(100, kNoSplit), 0);
+}
+
 TEST(BuildScheduleTest, CutsAnEvenlyLongDecode) {
   const int32_t cache = 8191;
   SchedulePolicy policy;

@@ -217,11 +217,10 @@ __device__ void CopyWeights(const CUtensorMap* map, const StreamSplit& split,
   WeightCopier<kTokens> copier(ring, begun);
   for (int unit = begin; unit < end;) {
     const TilePart part = PartAt(split, unit, end);
-    if (outcome.AddsBefore()) outcome.CopyOthers(part, copier);
     for (; unit < part.end; ++unit) {
       copier.CopyUnit(map, split, part.tile, unit);
     }
-    if (!outcome.AddsBefore()) outcome.CopyOthers(part, copier);
+    outcome.CopyOthers(part, copier);
   }
 }
 
@@ -267,7 +266,6 @@ struct PartialSums {
   float* partials;
 
   // Of other blocks' sums, of which it needs none.
-  __device__ bool AddsBefore() const { return false; }
   __device__ int Others(const TilePart& /*part*/) const { return 0; }
   __device__ void CopyOthers(const TilePart& /*part*/,
                              WeightCopier<kTokens>& /*copier*/) const {}
@@ -322,21 +320,14 @@ __device__ void StoreActivated(const float (&d)[kTokens / 2], int tile,
 }
 
 // The block that begins a tile adds up what those after it leave, and computes
-// the activation.
+// the activation. It comes to the tile at its end, and those after it at their
+// beginning: where blocks have a tile's worth of units and more, nobody waits.
 template <int kTokens>
 struct Activation {
   const StreamSplit& split;
   int tokens;
   const GateUpScratch& scratch;
   __nv_bfloat16* out;
-
-  // Where every block has a tile's worth of units or more, it comes to the tile
-  // that it begins and does not end at its own end, and those after come to it
-  // at their beginning: so their sums are there before its products are, which
-  // are added to them.
-  __device__ bool AddsBefore() const {
-    return split.units >= split.blocks * split.units_per_tile;
-  }
 
   __device__ int Others(const TilePart& part) const {
     return part.begins ? split.LastBlock(part.tile) - blockIdx.x : 0;
@@ -427,14 +418,7 @@ __device__ void Consume(const StreamSplit& split, int begin, int end,
   Turn<Rings<kTokens>::kTokenStages> x_turn;
   for (int unit = begin; unit < end;) {
     const TilePart part = PartAt(split, unit, end);
-    const int others = outcome.Others(part);
     const int first = unit;
-    const bool adds = others > 0 && outcome.AddsBefore();
-    if (adds) {
-#pragma unroll
-      for (float& sum : d) sum = 0;
-      AddOthers<kTokens>(others, group, weights, weight_turn, d);
-    }
     int weight_before = 0;
     int x_before = 0;
     for (; unit < part.end; ++unit) {
@@ -448,9 +432,8 @@ __device__ void Consume(const StreamSplit& split, int begin, int end,
       WgmmaFence();
 #pragma unroll
       for (int k = 0; k < kPanel / 16; ++k) {
-        WgmmaSs<__nv_bfloat16, kTokens>::Issue(d, a + k * kKMajorStep,
-                                               b + k * kKMajorStep,
-                                               adds || k > 0 || unit > first);
+        WgmmaSs<__nv_bfloat16, kTokens>::Issue(
+            d, a + k * kKMajorStep, b + k * kKMajorStep, k > 0 || unit > first);
       }
       WgmmaCommit();
       WgmmaWait<1>();
@@ -465,9 +448,7 @@ __device__ void Consume(const StreamSplit& split, int begin, int end,
     WgmmaWait<0>();
     PinRegisters(d);
     release(weight_before, x_before);
-    if (others > 0 && !adds) {
-      AddOthers<kTokens>(others, group, weights, weight_turn, d);
-    }
+    AddOthers<kTokens>(outcome.Others(part), group, weights, weight_turn, d);
     outcome.Finish(part, d);
   }
 }
