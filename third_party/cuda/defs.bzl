@@ -6,6 +6,19 @@ load("@local_cuda//:defs.bzl", "CUDA_ROOT", "REQUIRES_CUDA")
 _NVCC = CUDA_ROOT + "/bin/nvcc"
 _LINK = ["-L%s/lib64" % CUDA_ROOT, "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
 
+# nvcc names its temporaries by process id, which repeats from one sandbox to the
+# next; a private TMPDIR keeps them apart.  C7515 says that products which should
+# overlap are computed one by one: no error to ptxas, but to us.
+_COMPILE = """
+export TMPDIR=$(mktemp -d)
+%s "$@" 2> $TMPDIR/messages
+rc=$?
+cat $TMPDIR/messages >&2
+if grep -q C7515 $TMPDIR/messages; then rc=1; fi
+rm -rf $TMPDIR
+exit $rc
+"""
+
 def _cuda_library_impl(ctx):
     cc_toolchain = find_cpp_toolchain(ctx)
     feature_configuration = cc_common.configure_features(
@@ -43,9 +56,7 @@ def _cuda_library_impl(ctx):
         args.add_all(ctx.attr.copts)
         args.add_all(["-c", src, "-o", obj])
         ctx.actions.run_shell(
-            # nvcc names its temporaries by process id, which repeats from one
-            # sandbox to the next; a private TMPDIR keeps them apart.
-            command = "export TMPDIR=$(mktemp -d) && %s \"$@\"; rc=$?; rm -rf $TMPDIR; exit $rc" % _NVCC,
+            command = _COMPILE % _NVCC,
             arguments = [args],
             inputs = depset(ctx.files.srcs + ctx.files.hdrs, transitive = [dep_ctx.headers]),
             outputs = [obj],
