@@ -10,6 +10,7 @@
 #include "sim/kernel_executor/decoder.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/runner_registry.h"
+#include "sim/kernel_executor/warm_up.h"
 
 namespace interleave::sim {
 namespace {
@@ -20,6 +21,7 @@ constexpr int32_t kTokens = 16384;
 absl::StatusOr<std::unique_ptr<BatchRunner>> MakeDecoder(
     const DecoderOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, Decoder::Create(options));
+  RETURN_IF_ERROR(WarmUp(options, *decoder));
   return decoder;
 }
 
