@@ -20,8 +20,7 @@ absl::Status CostModelExecutor::Run(const Batch& batch,
     model_->DecodeTimes(batch.shape.decode,
                         absl::MakeSpan(&timing.decodes_alone, 1));
   }
-  model_->Ran(batch.shape.tokens_beside_prefill(),
-              absl::MakeConstSpan(&timing.device, 1));
+  model_->Ran(batch.shape, absl::MakeConstSpan(&timing.device, 1));
   return absl::OkStatus();
 }
 

@@ -27,8 +27,11 @@ class CostModelExecutor final : public Executor {
   void Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) override {
     model_->DecodeTimes(first, out);
   }
-  void OnForeseen(absl::Span<const SimDuration> device) override {
-    model_->Ran(/*tokens_beside_prefill=*/0, device);
+  void OnForeseen(int64_t sequences,
+                  absl::Span<const SimDuration> device) override {
+    BatchShape shape;
+    shape.decode.count = sequences;
+    model_->Ran(shape, device);
   }
   SimDuration HostTime(int64_t num_sequences) const override {
     return overhead_.Of(num_sequences);

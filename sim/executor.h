@@ -50,8 +50,10 @@ class Executor {
   // begin now, as Run would give them.
   // REQUIRES: CanForesee().
   virtual void Foresee(const DecodeGroup& first, absl::Span<SimDuration> out) {}
-  // Tells that iterations were carried out as foreseen, in these times.
-  virtual void OnForeseen(absl::Span<const SimDuration> device) {}
+  // Tells that iterations of so many sequences were carried out as foreseen, in
+  // these times.
+  virtual void OnForeseen(int64_t sequences,
+                          absl::Span<const SimDuration> device) {}
 
   // The host's share of an iteration with so many sequences.
   virtual SimDuration HostTime(int64_t num_sequences) const = 0;

@@ -78,7 +78,8 @@ ReplicaSetup RandomSetup(uint64_t seed) {
         .compute_slowdown = 0.3,
         .memory_slowdown = 0.1,
         .memory_tokens = static_cast<double>(random() % 20),
-        .compute_tokens = 40};
+        .compute_tokens = 40,
+        .memory_state = random() % 2 == 0 ? 0.0 : 0.4};
   }
   setup.host.constant = SimDuration::Nanos(random() % 50);
   setup.host.per_sequence = SimDuration::Nanos(random() % 5);

@@ -343,7 +343,8 @@ void Replica::StartNextDecodes() {
 }
 
 void Replica::StartForeseen(SimTime now, size_t count) {
-  executor_->OnForeseen(absl::MakeConstSpan(foreseen_.data(), count));
+  executor_->OnForeseen(shape_.decode.count,
+                        absl::MakeConstSpan(foreseen_.data(), count));
   timing_.device = timing_.predicted = timing_.decodes_alone =
       foreseen_[count - 1];
   start_ = now;

@@ -44,11 +44,10 @@ class CostModel {
     }
   }
 
-  // Tells of iterations that have run, one after the other, with the same
-  // BatchShape::tokens_beside_prefill, and what each took on the device.  A
-  // model whose times depend on what ran before (see throttle.h) remembers it;
-  // others do nothing.
-  virtual void Ran(int64_t tokens_beside_prefill,
+  // Tells of iterations that have run, one after the other, of `shape` but for
+  // the lengths of KV, and what each took on the device.  A model whose times
+  // depend on what ran before (see throttle.h) remembers it; others do nothing.
+  virtual void Ran(const BatchShape& shape,
                    absl::Span<const SimDuration> device) {}
   // The device has had nothing to do for so long.
   virtual void Idle(SimDuration time) {}

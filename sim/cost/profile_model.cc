@@ -164,6 +164,7 @@ class ProfileModel final : public ThrottledModel {
       return ThrottledModel::DecodeTimes(first, out);
     }
     double state = this->state();
+    const int64_t tokens = throttle().OfDecodes(first.count);
     bool row_outside = false;
     const double rest =
         dense_.decodes_alone.At(first.count, first.count, &row_outside);
@@ -175,8 +176,9 @@ class ProfileModel final : public ThrottledModel {
       const double us = WithSkew(decode, 0, 0, [&](double, double length) {
         return row.At(length, &outside);
       });
-      duration = RoundNanos(Throttled(rest + attention_scale_ * us, state));
-      state = throttle().After(0, duration, state);
+      duration =
+          RoundNanos(Throttled(rest + attention_scale_ * us, tokens, state));
+      state = throttle().After(tokens, duration, state);
       Count(outside);
       decode.Advance();
     }
@@ -207,8 +209,10 @@ class ProfileModel final : public ThrottledModel {
   // alone.
   double Throttled(double dense, double attention, const BatchShape& shape,
                    double state) const {
-    const int64_t tokens = shape.tokens_beside_prefill();
-    if (tokens == 0) return Throttled(dense + attention, state);
+    const int64_t tokens = throttle().TokensOf(shape);
+    if (shape.tokens_beside_prefill() == 0) {
+      return Throttled(dense + attention, tokens, state);
+    }
     const double mean = throttle().MeanState(
         tokens, (dense + attention) / kNanosPerMicro, state);
     if (mean == 0) return dense + attention;
@@ -218,8 +222,9 @@ class ProfileModel final : public ThrottledModel {
                                          shares_.OfChunks(shape)));
   }
   // Of decodes alone.
-  double Throttled(double ns, double state) const {
-    const double mean = throttle().MeanState(0, ns / kNanosPerMicro, state);
+  double Throttled(double ns, int64_t tokens, double state) const {
+    const double mean =
+        throttle().MeanState(tokens, ns / kNanosPerMicro, state);
     return mean == 0 ? ns : ns * (1 + mean * throttle().Slowdown(0));
   }
 

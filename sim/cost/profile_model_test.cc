@@ -317,7 +317,7 @@ TEST(ProfileModelTest, ThrottlingByHand) {
   EXPECT_EQ(cost->IterationTime(decodes), SimDuration::Micros(1956));
   // (0 + 1 x 1) / 2.
   const SimDuration ten = SimDuration::Millis(10);
-  cost->Ran(256, absl::MakeConstSpan(&ten, 1));
+  cost->Ran(prompt, absl::MakeConstSpan(&ten, 1));
   EXPECT_EQ(cost->IterationTime(prompt),
             SimDuration::Micros(5162 * (1 + 0.2 * 0.7581 / 1.2581)));
   EXPECT_EQ(cost->IterationTime(decodes),
@@ -351,16 +351,18 @@ TEST(ProfileModelTest, RecoveredRuleForgetsWhatRan) {
   ProfileOptions options = Options();
   options.set_throttle_rule(ProfileOptions::RECOVERED);
   const auto cost = Create(options, ThrottledTables());
+  const std::vector<PrefillChunk> chunk = {{256, 64}};
   const SimDuration ten = SimDuration::Millis(10);
-  cost->Ran(256, absl::MakeConstSpan(&ten, 1));
+  cost->Ran(Shape(chunk, {}), absl::MakeConstSpan(&ten, 1));
   EXPECT_EQ(cost->IterationTime(Shape({}, {1024, 1024, 1024})),
             SimDuration::Micros(1956));
 }
 
 TEST(ProfileModelTest, ThrottledDecodeTimesEqualIterationByIteration) {
   const auto cost = Create(Options(), ThrottledTables());
+  const std::vector<PrefillChunk> chunk = {{256, 64}};
   const SimDuration ten = SimDuration::Millis(10);
-  cost->Ran(256, absl::MakeConstSpan(&ten, 1));
+  cost->Ran(Shape(chunk, {}), absl::MakeConstSpan(&ten, 1));
   const DecodeGroup first = Decodes({100, 900, 1'500, 2'000, 4'000});
   std::vector<SimDuration> times(200);
   cost->DecodeTimes(first, absl::MakeSpan(times));
@@ -368,7 +370,7 @@ TEST(ProfileModelTest, ThrottledDecodeTimesEqualIterationByIteration) {
   shape.decode = first;
   for (const SimDuration time : times) {
     ASSERT_EQ(cost->IterationTime(shape), time);
-    cost->Ran(0, absl::MakeConstSpan(&time, 1));
+    cost->Ran(shape, absl::MakeConstSpan(&time, 1));
     shape.decode.Advance();
   }
   // Slower for its longer caches alone: 9,495 tokens of them, 16 a us and

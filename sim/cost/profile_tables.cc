@@ -363,15 +363,15 @@ absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
   RETURN_IF_ERROR(ForEachCsvRow(
       text, source,
       {"time_constant_us", "compute_slowdown", "memory_slowdown",
-       "memory_tokens", "compute_tokens"},
+       "memory_tokens", "compute_tokens", "memory_state"},
       [&](const TableRow& row) -> absl::Status {
         if (throttle.has_value()) return row.Error("a second line; remove it");
-        double values[5];
-        for (size_t i = 0; i < 5; ++i) {
+        double values[6];
+        for (size_t i = 0; i < 6; ++i) {
           ASSIGN_OR_RETURN(values[i], row.NonNegative(i));
         }
-        throttle = ThrottleTable{values[0], values[1], values[2], values[3],
-                                 values[4]};
+        throttle = ThrottleTable{values[0], values[1], values[2],
+                                 values[3], values[4], values[5]};
         if (values[0] != 0 && (values[0] < 1 || values[0] > 1e9)) {
           return row.Error(
               "time_constant_us must be 0, or between 1 us and 1000 s");
@@ -381,6 +381,9 @@ absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
         }
         if (values[0] > 0 && values[3] >= values[4]) {
           return row.Error("memory_tokens must be less than compute_tokens");
+        }
+        if (values[5] >= 1) {
+          return row.Error("memory_state must be less than 1");
         }
         if (values[4] > kMostThrottleTokens) {
           return row.Error("compute_tokens is above a million");

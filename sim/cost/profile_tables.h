@@ -20,9 +20,9 @@
 //   host_overhead.csv constant_us,per_sequence_us (optional; ours): one line,
 //                     the host's time between iterations
 //   throttle.csv      time_constant_us,compute_slowdown,memory_slowdown,
-//                     memory_tokens,compute_tokens (optional; ours): one line,
-//                     a ThrottleTable; the times of the other files are then
-//                     those of a recovered card
+//                     memory_tokens,compute_tokens,memory_state (optional;
+//                     ours): one line, a ThrottleTable; the times of the other
+//                     files are then those of a recovered card
 //   linear_choices.csv  which algorithms the linear layers had (optional; ours;
 //                     sim/kernel_executor/linear_choices.h): kept as it is
 //   meta.yaml         optional; `key: value` lines at its left margin are kept.

@@ -192,8 +192,8 @@ TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
   EXPECT_EQ(tables.throttle.time_constant_us, 0);
   const std::string throttle_header =
       "time_constant_us,compute_slowdown,memory_slowdown,memory_tokens,"
-      "compute_tokens\n";
-  files["throttle.csv"] = throttle_header + "46000,0.126,0.083,128,1024\n";
+      "compute_tokens,memory_state\n";
+  files["throttle.csv"] = throttle_header + "46000,0.126,0.083,128,1024,.25\n";
   files["linear_choices.csv"] = "anything";
   files["meta.yaml"] = "gpu: H\n";
   ASSERT_OK_AND_ASSIGN(tables, ParseProfileTables(files, "p"));
@@ -202,10 +202,13 @@ TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
   EXPECT_EQ(tables.throttle.memory_slowdown, 0.083);
   EXPECT_EQ(tables.throttle.memory_tokens, 128);
   EXPECT_EQ(tables.throttle.compute_tokens, 1024);
-  for (const char* line : {"46000,0.1,0.1,128,128", "46000,-0.1,0.1,128,1024",
-                           "46000,0.1,0.1,128", "1e10,0.1,0.1,128,1024",
-                           "1e-310,0.1,0.1,128,1024", "46000,12,0.1,128,1024",
-                           "46000,0.1,0.1,128,1024\n46000,0.1,0.1,128,1024"}) {
+  EXPECT_EQ(tables.throttle.memory_state, 0.25);
+  for (const char* line :
+       {"46000,0.1,0.1,128,128,0", "46000,-0.1,0.1,128,1024,0",
+        "46000,0.1,0.1,128,1024", "1e10,0.1,0.1,128,1024,0",
+        "1e-310,0.1,0.1,128,1024,0", "46000,12,0.1,128,1024,0",
+        "46000,0.1,0.1,128,1024,1", "46000,0.1,0.1,128,1024,-0.1",
+        "46000,0.1,0.1,128,1024,0\n46000,0.1,0.1,128,1024,0"}) {
     files["throttle.csv"] = absl::StrCat(throttle_header, line, "\n");
     EXPECT_THAT(ParseProfileTables(files, "p"), Invalid("p/throttle.csv:"))
         << line;

@@ -7,7 +7,8 @@
 // later; a batch whose last tile of 128 tokens is nearly empty draws less, and
 // is slowed down less. A state between 0 (recovered) and 1 (throttled) follows
 // the work, first order, with one time constant; what a batch takes grows in
-// proportion to the state's mean while it runs.
+// proportion to the state's mean while it runs. Decodes of many sequences draw
+// more than those of few, and keep a card from recovering entirely.
 
 #ifndef SIM_COST_THROTTLE_H_
 #define SIM_COST_THROTTLE_H_
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/sim_time.h"
+#include "sim/cost/batch_shape.h"
 
 namespace interleave::sim {
 
@@ -33,12 +35,23 @@ struct ThrottleTable {
   // REQUIRES: memory_tokens < compute_tokens where time_constant_us > 0.
   double memory_tokens = 0;
   double compute_tokens = 0;
+  // The state to which batches of 64 tokens and more lead that move memory, in
+  // [0, 1); fewer tokens lead to less, in proportion.
+  double memory_state = 0;
 
-  // Of a batch of so many tokens with prompt chunks, in [0, 1].
+  // Of a batch of so many tokens, in [0, 1].
   // REQUIRES: time_constant_us > 0.
   double ComputeShare(double tokens) const {
     return std::clamp(
         (tokens - memory_tokens) / (compute_tokens - memory_tokens), 0.0, 1.0);
+  }
+  // The state to which such batches lead, in [0, 1].
+  // REQUIRES: time_constant_us > 0.
+  double StateUnder(double tokens) const {
+    constexpr double kFullTokens = 64;
+    const double share = ComputeShare(tokens);
+    return share +
+           (1 - share) * memory_state * std::min(1.0, tokens / kFullTokens);
   }
 };
 
@@ -47,7 +60,8 @@ class Throttle {
   // Never throttles.
   Throttle() = default;
   explicit Throttle(const ThrottleTable& table)
-      : time_constant_us_(table.time_constant_us) {
+      : time_constant_us_(table.time_constant_us),
+        memory_tokens_(static_cast<int64_t>(table.memory_tokens)) {
     if (time_constant_us_ <= 0) return;
     const auto last = static_cast<int64_t>(table.compute_tokens) + 1;
     for (int64_t tokens = 0; tokens <= last; ++tokens) {
@@ -55,8 +69,17 @@ class Throttle {
     }
   }
 
+  // What `tokens` below are of a batch: decodes alone, however many, are no
+  // more than move memory.
+  int64_t TokensOf(const BatchShape& shape) const {
+    const int64_t tokens = shape.tokens_beside_prefill();
+    return tokens > 0 ? tokens : OfDecodes(shape.decode.count);
+  }
+  int64_t OfDecodes(int64_t count) const {
+    return std::min(count, memory_tokens_);
+  }
+
   // What is added to a batch's time on a throttled card, as a share of it.
-  // `tokens`: of the batch if it has a prompt chunk, else 0.
   double Slowdown(int64_t tokens) const {
     return time_constant_us_ <= 0 ? 0 : Of(tokens).slowdown;
   }
@@ -66,15 +89,16 @@ class Throttle {
   // takes 1 + Slowdown x mean times as long.
   double MeanState(int64_t tokens, double us, double state) const {
     if (time_constant_us_ <= 0) return 0;
-    const double heat = Of(tokens).heat;
-    if (state == 0 && heat == 0) return 0;
+    const double target = Of(tokens).target;
+    if (state == 0 && target == 0) return 0;
     const double step = 0.5 * us / time_constant_us_;
-    return (state + heat * step) / (1 + step);
+    return (state + target * step) / (1 + step);
   }
 
   // The state after such a batch has run for so long.
   double After(int64_t tokens, SimDuration device, double state) const {
-    return time_constant_us_ <= 0 ? 0 : Follow(Of(tokens).heat, device, state);
+    return time_constant_us_ <= 0 ? 0
+                                  : Follow(Of(tokens).target, device, state);
   }
   // The state after the device has had nothing to do for so long.
   double AfterIdle(SimDuration time, double state) const {
@@ -87,16 +111,16 @@ class Throttle {
 
   struct Load {
     // Where the state goes.
-    double heat;
+    double target;
     double slowdown;
   };
 
   static Load LoadOf(const ThrottleTable& table, int64_t tokens) {
     Load load;
-    load.heat = table.ComputeShare(static_cast<double>(tokens));
-    load.slowdown =
-        table.memory_slowdown +
-        load.heat * (table.compute_slowdown - table.memory_slowdown);
+    const double share = table.ComputeShare(static_cast<double>(tokens));
+    load.target = table.StateUnder(static_cast<double>(tokens));
+    load.slowdown = table.memory_slowdown +
+                    share * (table.compute_slowdown - table.memory_slowdown);
     return load;
   }
 
@@ -114,6 +138,7 @@ class Throttle {
   }
 
   double time_constant_us_ = 0;
+  int64_t memory_tokens_ = 0;
   std::vector<Load> by_tokens_;
 };
 

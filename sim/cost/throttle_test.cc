@@ -1,7 +1,9 @@
 #include "sim/cost/throttle.h"
 
+#include "absl/types/span.h"
 #include "base/sim_time.h"
 #include "gtest/gtest.h"
+#include "sim/cost/batch_shape.h"
 
 namespace interleave::sim {
 namespace {
@@ -47,6 +49,35 @@ TEST(ThrottleTest, SlowdownByShares) {
   EXPECT_DOUBLE_EQ(throttle.Slowdown(0), 0.04);
   // Halfway between 128 and 1,024 tokens.
   EXPECT_DOUBLE_EQ(throttle.Slowdown(576), 0.08);
+}
+
+TEST(ThrottleTest, ManyDecodesKeepACardFromRecovering) {
+  ThrottleTable table = Table();
+  table.memory_state = 0.2;
+  EXPECT_EQ(table.StateUnder(0), 0);
+  EXPECT_DOUBLE_EQ(table.StateUnder(16), 0.05);
+  EXPECT_DOUBLE_EQ(table.StateUnder(64), 0.2);
+  EXPECT_DOUBLE_EQ(table.StateUnder(128), 0.2);
+  // Halfway between 128 and 1,024 tokens: halfway between 0.2 and 1.
+  EXPECT_DOUBLE_EQ(table.StateUnder(576), 0.6);
+  EXPECT_DOUBLE_EQ(table.StateUnder(1024), 1);
+
+  const Throttle throttle(table);
+  BatchShape shape;
+  shape.decode.count = 16;
+  EXPECT_EQ(throttle.TokensOf(shape), 16);
+  // (0.1 + 0.05) / 2.
+  EXPECT_DOUBLE_EQ(throttle.After(16, SimDuration::Millis(100), 0.1), 0.075);
+  // 200 decodes alone move memory all the same.
+  shape.decode.count = 200;
+  EXPECT_EQ(throttle.TokensOf(shape), 128);
+  EXPECT_DOUBLE_EQ(throttle.After(128, SimDuration::Millis(100), 0), 0.1);
+  EXPECT_DOUBLE_EQ(throttle.Slowdown(128), 0.04);
+  // Beside a chunk they count as they are.
+  const PrefillChunk chunk = {312, 0};
+  shape.prefill = absl::MakeConstSpan(&chunk, 1);
+  shape.prefill_tokens = 312;
+  EXPECT_EQ(throttle.TokensOf(shape), 512);
 }
 
 TEST(ThrottleTest, RecoversWhereIdle) {

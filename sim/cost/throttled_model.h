@@ -28,17 +28,19 @@ class ThrottledModel : public CostModel {
     double state = state_;
     BatchShape shape;
     shape.decode = first;
+    const int64_t tokens = throttle_.OfDecodes(first.count);
     for (SimDuration& duration : out) {
       duration = TimeIn(state, shape);
-      state = throttle_.After(0, duration, state);
+      state = throttle_.After(tokens, duration, state);
       shape.decode.Advance();
     }
   }
 
-  void Ran(int64_t tokens_beside_prefill,
+  void Ran(const BatchShape& shape,
            absl::Span<const SimDuration> device) final {
+    const int64_t tokens = throttle_.TokensOf(shape);
     for (const SimDuration time : device) {
-      state_ = throttle_.After(tokens_beside_prefill, time, state_);
+      state_ = throttle_.After(tokens, time, state_);
     }
   }
   void Idle(SimDuration time) final {

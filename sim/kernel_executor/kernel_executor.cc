@@ -42,8 +42,7 @@ absl::Status KernelExecutor::Run(const Batch& batch, IterationTiming& timing) {
           .count());
   timing.host = std::max(wall - timing.device, SimDuration::Zero());
   FillPrediction(batch.shape, timing);
-  model_->Ran(batch.shape.tokens_beside_prefill(),
-              absl::MakeConstSpan(&timing.device, 1));
+  model_->Ran(batch.shape, absl::MakeConstSpan(&timing.device, 1));
   last_end_ = Clock::now();
   return absl::OkStatus();
 }

@@ -24,10 +24,17 @@ constexpr double kFineRatio = 1.05;
 constexpr double kTokenStep = 128;
 constexpr double kFineTokenStep = 64;
 constexpr double kMostTokens = 1024;
-// Samples of one size that make a level of its own, and of others that make
-// one; how many times as long as expected is a hiccup.
+constexpr double kStateStep = 0.05;
+constexpr int kMostStateSteps = 12;
+// Samples with prompts of one size that make a level of its own, and of others
+// that make one.  Decodes alone change slowly: hundreds in a row have the same
+// sequences, and are off by what these are off by, up to 1%; so that a level
+// says what is common to many, it takes more of them.
 constexpr int64_t kOwn = 32;
 constexpr size_t kOfBin = 64;
+constexpr size_t kOfDecodeBin = 512;
+constexpr int64_t kNeverOwn = std::numeric_limits<int64_t>::max();
+// How many times as long as expected is a hiccup.
 constexpr double kHiccup = 2;
 // Rounds after which levels and slowdowns, which follow from each other, have
 // settled.
@@ -52,7 +59,9 @@ struct KindBins {
   std::map<double, size_t> own;                    // size, bin
 };
 
-KindBins Sort(std::vector<Sized> samples, Bins* bins) {
+// `own`: samples of one size that make a bin; `of_bin`: of others.
+KindBins Sort(std::vector<Sized> samples, int64_t own, size_t of_bin,
+              Bins* bins) {
   std::stable_sort(
       samples.begin(), samples.end(),
       [](const Sized& a, const Sized& b) { return a.size < b.size; });
@@ -62,15 +71,16 @@ KindBins Sort(std::vector<Sized> samples, Bins* bins) {
   size_t in_bin = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const auto& [size, sample] = samples[i];
-    if (counts[size] >= kOwn) {
-      const auto [own, fresh] = kind.own.insert({size, bins->count});
+    if (counts[size] >= own) {
+      const auto [bin, fresh] = kind.own.insert({size, bins->count});
       if (fresh) ++bins->count;
-      bins->of_sample[sample] = own->second;
+      bins->of_sample[sample] = bin->second;
       continue;
     }
     const bool new_size =
         kind.by_last.empty() || kind.by_last.back().first != size;
-    if (kind.by_last.empty() || (in_bin >= kOfBin && new_size)) {
+    const bool enough_left = 2 * (samples.size() - i) >= of_bin;
+    if (kind.by_last.empty() || (in_bin >= of_bin && new_size && enough_left)) {
       kind.by_last.push_back({size, bins->count++});
       in_bin = 0;
     }
@@ -107,14 +117,15 @@ std::vector<Row> RowsOf(absl::Span<const SeriesSample> series, const Bins& bins,
   for (size_t i = 0; i < series.size(); ++i) {
     const SeriesSample& s = series[i];
     const double share = ComputeShareOf(s, table);
-    const double mean =
-        throttle.MeanState(s.tokens_beside_prefill, s.table_us, state);
+    const int64_t tokens = s.tokens_beside_prefill > 0
+                               ? s.tokens_beside_prefill
+                               : throttle.OfDecodes(s.decodes);
+    const double mean = throttle.MeanState(tokens, s.table_us, state);
     if (bins.of_sample[i] < bins.count) {
       rows.push_back({bins.of_sample[i], s.device_us / s.table_us,
                       mean * (1 - share), mean * share});
     }
-    state = throttle.After(s.tokens_beside_prefill,
-                           SimDuration::Micros(s.device_us), state);
+    state = throttle.After(tokens, SimDuration::Micros(s.device_us), state);
   }
   return rows;
 }
@@ -217,8 +228,11 @@ class Search {
         decodes.push_back({static_cast<double>(s.decodes), i});
       }
     }
-    prompts_ = Sort(std::move(prompts), &bins_);
-    decodes_ = Sort(std::move(decodes), &bins_);
+    for (const Sized& s : decodes) {
+      if (s.size != decodes[0].size) tells_memory_state_ = true;
+    }
+    prompts_ = Sort(std::move(prompts), kOwn, kOfBin, &bins_);
+    decodes_ = Sort(std::move(decodes), kNeverOwn, kOfDecodeBin, &bins_);
   }
 
   // Fills in the slowdowns of a table.
@@ -236,12 +250,15 @@ class Search {
   }
 
   const Calibration& best() const { return best_; }
+  // Whether decodes alone are of several sizes.
+  bool tells_memory_state() const { return tells_memory_state_; }
 
  private:
   const absl::Span<const SeriesSample> series_;
   Bins bins_;
   KindBins prompts_;
   KindBins decodes_;
+  bool tells_memory_state_ = false;
   Calibration best_;
   double least_ = std::numeric_limits<double>::infinity();
 };
@@ -272,20 +289,24 @@ Calibration CalibrateLevels(absl::Span<const SeriesSample> series) {
 Calibration Calibrate(absl::Span<const SeriesSample> series,
                       double memory_tokens) {
   Search search(series);
-  const auto try_out = [&](double constant, double compute_tokens) {
-    search.Try({constant, 0, 0, memory_tokens, compute_tokens});
+  const auto try_out = [&](double constant, double compute_tokens,
+                           double memory_state) {
+    search.Try({constant, 0, 0, memory_tokens, compute_tokens, memory_state});
   };
   for (double constant = kShortest; constant <= kLongest; constant *= kRatio) {
     for (double tokens = memory_tokens + kTokenStep; tokens <= kMostTokens;
          tokens += kTokenStep) {
-      try_out(constant, tokens);
+      try_out(constant, tokens, 0);
     }
   }
   const ThrottleTable near = search.best().throttle;
+  const int states = search.tells_memory_state() ? kMostStateSteps : 0;
   for (double constant = near.time_constant_us / kRatio;
        constant < near.time_constant_us * kRatio; constant *= kFineRatio) {
     for (const double more : {-kFineTokenStep, 0.0, kFineTokenStep}) {
-      try_out(constant, near.compute_tokens + more);
+      for (int i = 0; i <= states; ++i) {
+        try_out(constant, near.compute_tokens + more, kStateStep * i);
+      }
     }
   }
   const ThrottleTable& found = search.best().throttle;

@@ -61,9 +61,10 @@ std::vector<SeriesSample> Series(const ThrottleTable& table, double noise,
     const double moves_memory = s.decode_attention_us / s.table_us;
     const double slowdown = moves_memory * throttle.Slowdown(0) +
                             (1 - moves_memory) * throttle.Slowdown(tokens);
-    s.device_us = us * (1 + slowdown * throttle.MeanState(tokens, us, state));
+    const int64_t leads = tokens > 0 ? tokens : throttle.OfDecodes(s.decodes);
+    s.device_us = us * (1 + slowdown * throttle.MeanState(leads, us, state));
     s.device_us *= 1 + noise * (2 * rng.Uniform01() - 1);
-    state = throttle.After(tokens, SimDuration::Micros(s.device_us), state);
+    state = throttle.After(leads, SimDuration::Micros(s.device_us), state);
     series.push_back(s);
   }
   return series;
@@ -84,40 +85,65 @@ void ExpectLevels(const Calibration& calibration, double within) {
 
 TEST(CalibrateTest, FindsWhatACardFollows) {
   const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512};
-  const Calibration exact = Calibrate(Series(truth, 0, 3000), 128);
+  const Calibration exact = Calibrate(Series(truth, 0, 12000), 128);
   EXPECT_NEAR(exact.throttle.time_constant_us, 30'000, 0.06 * 30'000);
   EXPECT_NEAR(exact.throttle.compute_slowdown, 0.28, 0.01);
   EXPECT_NEAR(exact.throttle.memory_slowdown, 0.09, 0.01);
   EXPECT_EQ(exact.throttle.memory_tokens, 128);
   EXPECT_EQ(exact.throttle.compute_tokens, 512);
   ExpectLevels(exact, 0.006);
-  const Calibration noisy = Calibrate(Series(truth, 0.08, 3000), 128);
+  const Calibration noisy = Calibrate(Series(truth, 0.08, 12000), 128);
   EXPECT_NEAR(noisy.throttle.time_constant_us, 30'000, 0.3 * 30'000);
   EXPECT_NEAR(noisy.throttle.compute_slowdown, 0.28, 0.03);
   EXPECT_NEAR(noisy.throttle.memory_slowdown, 0.09, 0.02);
   ExpectLevels(noisy, 0.025);
 }
 
+TEST(CalibrateTest, FindsTheStateUnderDecodes) {
+  const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512, 0.3};
+  const Calibration exact = Calibrate(Series(truth, 0, 12000), 128);
+  // A step less, and levels a little higher, are nearly the same.
+  EXPECT_NEAR(exact.throttle.memory_state, 0.3, 0.051);
+  EXPECT_NEAR(exact.throttle.compute_slowdown, 0.28, 0.01);
+  EXPECT_NEAR(exact.throttle.memory_slowdown, 0.09, 0.01);
+  ExpectLevels(exact, 0.009);
+  const Calibration noisy = Calibrate(Series(truth, 0.04, 12000), 128);
+  EXPECT_NEAR(noisy.throttle.memory_state, 0.3, 0.1);
+  EXPECT_EQ(Calibrate(Series({30'000, 0.28, 0.09, 128, 512}, 0, 12000), 128)
+                .throttle.memory_state,
+            0);
+}
+
+// Decodes of one size are at one state, which their level says.
+TEST(CalibrateTest, DecodesOfOneSizeDoNotTellTheirState) {
+  std::vector<SeriesSample> series =
+      Series({30'000, 0.28, 0.09, 128, 512, 0.3}, 0, 12000);
+  std::erase_if(series, [](const SeriesSample& s) {
+    return s.tokens_beside_prefill == 0 && s.decodes != 64;
+  });
+  EXPECT_EQ(Calibrate(series, 128).throttle.memory_state, 0);
+}
+
 TEST(CalibrateTest, SeesNoThrottlingWhereThereIsNone) {
-  const Calibration fit = Calibrate(Series({}, 0, 3000), 128);
+  const Calibration fit = Calibrate(Series({}, 0, 12000), 128);
   EXPECT_EQ(fit.throttle.time_constant_us, 0);
   ExpectLevels(fit, 0.001);
 }
 
 TEST(CalibrateTest, LevelsAlone) {
-  const Calibration fit = CalibrateLevels(Series({}, 0.08, 3000));
+  const Calibration fit = CalibrateLevels(Series({}, 0.08, 12000));
   EXPECT_EQ(fit.throttle.time_constant_us, 0);
   ExpectLevels(fit, 0.025);
   // What throttles a card goes into the levels.
   const Calibration hot =
-      CalibrateLevels(Series({30'000, 0.28, 0.09, 128, 512}, 0, 3000));
+      CalibrateLevels(Series({30'000, 0.28, 0.09, 128, 512}, 0, 12000));
   EXPECT_EQ(hot.throttle.time_constant_us, 0);
   EXPECT_GT(hot.with_prefill.At(1024), 1);
 }
 
 TEST(CalibrateTest, LeavesOutHiccups) {
   const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512};
-  std::vector<SeriesSample> series = Series(truth, 0, 3000);
+  std::vector<SeriesSample> series = Series(truth, 0, 12000);
   for (size_t i = 20; i < series.size(); i += 100) series[i].device_us *= 20;
   // The card's state is not what it was, but nothing is off by 19 / 100.
   ExpectLevels(Calibrate(series, 128), 0.05);

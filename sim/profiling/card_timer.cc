@@ -11,8 +11,8 @@ namespace interleave::sim {
 
 absl::StatusOr<BatchTime> CardTimer::Time(const MeasuredBatch& batch) {
   ASSIGN_OR_RETURN(const BatchTime time, timer_->Time(batch));
-  state_ = throttle_.After(batch.shape().tokens_beside_prefill(), time.device,
-                           state_);
+  state_ =
+      throttle_.After(throttle_.TokensOf(batch.shape()), time.device, state_);
   if (ran_ && !ran_()) return absl::CancelledError("stopped");
   return time;
 }

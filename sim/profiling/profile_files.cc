@@ -89,9 +89,9 @@ std::map<std::string, std::string> ProfileFiles(
   if (const ThrottleTable& t = data.throttle; t.time_constant_us > 0) {
     files["throttle.csv"] = absl::StrFormat(
         "time_constant_us,compute_slowdown,memory_slowdown,memory_tokens,"
-        "compute_tokens\n%.0f,%.4f,%.4f,%.0f,%.0f\n",
+        "compute_tokens,memory_state\n%.0f,%.4f,%.4f,%.0f,%.0f,%.2f\n",
         t.time_constant_us, t.compute_slowdown, t.memory_slowdown,
-        t.memory_tokens, t.compute_tokens);
+        t.memory_tokens, t.compute_tokens, t.memory_state);
   }
   std::string& text = files["meta.yaml"];
   for (const auto& [key, value] : meta) {

@@ -17,7 +17,7 @@ ProfileData Data() {
   data.decode.values = {{{1, 16}, 5}, {{8, 16}, 6}};
   data.mixed.values = {{{16, 0, 1, 16}, 7.125}};
   data.skew = {{8, 100, 400, 0.5, 9, 0.1}, {8, 120, 120, 0, 9, -0.3}};
-  data.throttle = {46'000, 0.126, 0.083, 128, 1024};
+  data.throttle = {46'000, 0.126, 0.083, 128, 1024, 0.25};
   data.host_constant_us = 31.257;
   data.host_per_sequence_us = 0.125;
   return data;
@@ -51,7 +51,7 @@ TEST(ProfileFilesTest, Text) {
             "constant_us,per_sequence_us\n31.26,0.1250\n");
   EXPECT_EQ(files.at("throttle.csv"),
             "time_constant_us,compute_slowdown,memory_slowdown,memory_tokens,"
-            "compute_tokens\n46000,0.1260,0.0830,128,1024\n");
+            "compute_tokens,memory_state\n46000,0.1260,0.0830,128,1024,0.25\n");
   EXPECT_EQ(files.at("meta.yaml"), "gpu: a card\n");
 }
 

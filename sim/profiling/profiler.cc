@@ -34,7 +34,7 @@ namespace {
 constexpr size_t kTogether = 64;
 constexpr int kVisits = 5;
 // Batches during which the card recovers.
-constexpr int32_t kOwnDecodes = 32;
+constexpr int32_t kOwnDecodes = 8;
 constexpr int32_t kOwnDecodeKv = 1024;
 // Rows of prompts and of decodes that show how the card is throttled: of so
 // many tokens in all, and up to so many decodes.
@@ -141,8 +141,8 @@ std::function<bool(int64_t)> Profiler::AffordableUntil(double share) {
 
 double Profiler::RecoveredUs(const MeasuredBatch& batch, double us,
                              double state) const {
-  const int64_t tokens = batch.shape().tokens_beside_prefill();
   const Throttle& throttle = timer_.throttle();
+  const int64_t tokens = throttle.TokensOf(batch.shape());
   double recovered = us;
   for (int round = 0; round < kSettled; ++round) {
     recovered = us / (1 + throttle.Slowdown(tokens) *
@@ -618,7 +618,9 @@ BatchLimits Profiler::Limits() const {
 
 absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   StartStage("whole batches");
-  ServedSeries served(Rng(options_.seed).Fork("series"), Limits());
+  BatchLimits limits = Limits();
+  limits.max_tokens = options_.limits.max_mixed_chunk;
+  ServedSeries served(Rng(options_.seed).Fork("series"), limits);
   RETURN_IF_ERROR(timer_.Recover());
   std::vector<SeriesSample> series;
   // The host's share is that of whole batches, too.
@@ -693,7 +695,7 @@ absl::StatusOr<std::vector<CheckRow>> Profiler::Check(CostModel& model,
     ASSIGN_OR_RETURN(const BatchTime time,
                      RunNth("check", static_cast<int64_t>(rows.size()), batch));
     row.measured_us = time.device.micros();
-    model.Ran(shape.tokens_beside_prefill(), {time.device});
+    model.Ran(shape, {time.device});
     rows.push_back(row);
   }
   data_.stages.back().measurements = count;

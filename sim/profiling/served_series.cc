@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -18,23 +19,38 @@ namespace {
 // tokens.
 constexpr double kMedianOutput = 150;
 constexpr double kOutputSigma = 0.85;
-constexpr int32_t kBudgets[] = {512, 1024, 2048};
+constexpr int32_t kBudgets[] = {512, 1024, 2048, 4096};
 constexpr double kPromptsFirst = 0.25;
 // Arrivals in the time of a batch of decodes: from what a server hardly notices
 // to more than it can do.
-constexpr double kFewestArrivals = 0.03;
+constexpr double kFewestArrivals = 0.015;
 constexpr double kMostArrivals = 0.2;
 // So many tokens of prompts take about as long as a batch of decodes.
 constexpr double kTokensOfATime = 250;
+// Loads are few, so their places are spread evenly: each such step, modulo 1,
+// lands in the largest gap that the ones before have left (the R2 sequence of
+// M. Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences").
+constexpr double kRateStep = 0.7548776662;
+constexpr double kCountStep = 0.5698402910;
+
+double Step(double* place, double step) {
+  *place += step;
+  if (*place >= 1) *place -= 1;
+  return *place;
+}
 
 }  // namespace
 
 ServedSeries::ServedSeries(Rng rng, const BatchLimits& limits)
-    : rng_(std::move(rng)), limits_(limits) {}
+    : rng_(std::move(rng)),
+      limits_(limits),
+      next_rate_(rng_.Uniform01()),
+      next_count_(rng_.Uniform01()) {}
 
 MeasuredBatch ServedSeries::Next() {
-  if (left_ == 0) ChangeLoad();
-  --left_;
+  if (batches_ % kSameLoad == 0) ChangeLoad();
+  if (batches_ % kSameWay == 0) ChangeWay();
+  ++batches_;
   Arrive(last_batch_);
   MeasuredBatch batch;
   const bool waits = sequences_.back().cached < sequences_.back().prompt;
@@ -50,18 +66,24 @@ MeasuredBatch ServedSeries::Next() {
 }
 
 void ServedSeries::ChangeLoad() {
-  left_ = kSameLoad;
   const double span = DeterministicLog(kMostArrivals / kFewestArrivals);
-  mean_gap_ = DeterministicExp(-rng_.Uniform01() * span) / kFewestArrivals;
+  mean_gap_ =
+      DeterministicExp(-Step(&next_rate_, kRateStep) * span) / kFewestArrivals;
   next_arrival_ = rng_.Exponential(mean_gap_);
-  budget_ = std::min(limits_.max_tokens, kBudgets[rng_.UniformInt(0, 2)]);
-  prompts_first_ = rng_.Bernoulli(kPromptsFirst);
   sequences_.clear();
-  for (int32_t n = LogUniform(rng_, limits_.max_sequences); n > 0; --n) {
+  const double most = DeterministicLog(limits_.max_sequences);
+  const double count = DeterministicExp(Step(&next_count_, kCountStep) * most);
+  for (auto n = static_cast<int32_t>(count + 0.5); n > 0; --n) {
     sequences_.push_back(NewSequence());
     Sequence& s = sequences_.back();
     s.cached = static_cast<int32_t>(rng_.UniformInt(s.prompt, s.length - 1));
   }
+}
+
+void ServedSeries::ChangeWay() {
+  budget_ = std::min(limits_.max_tokens,
+                     kBudgets[rng_.UniformInt(0, std::size(kBudgets) - 1)]);
+  prompts_first_ = rng_.Bernoulli(kPromptsFirst);
 }
 
 void ServedSeries::Arrive(double time) {

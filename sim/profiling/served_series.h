@@ -2,11 +2,13 @@
 // other.
 //
 // Sequences arrive at random, wait for their turn, are computed, and grow by a
-// token a batch until they end. After some batches the rate changes, and with
-// it how many sequences are under way and how prompts are computed: by chunks
-// beside decodes, of one budget or another, or before all decodes. So chunks
-// come in rows where prompts queue, and alone where they do not; decodes grow,
-// and sequences keep their order: all that batches drawn one by one lack.
+// token a batch until they end. From time to time the way in which prompts are
+// computed changes: by chunks beside decodes, of one budget or another, or
+// before all decodes; and more rarely the rate of arrivals, and with it how
+// many sequences are under way. So chunks come in rows where prompts queue, and
+// alone where they do not; decodes grow, and sequences keep their order; and a
+// load lasts for seconds, as long as a card takes to warm up or cool down: all
+// that batches drawn one by one lack.
 
 #ifndef SIM_PROFILING_SERVED_SERIES_H_
 #define SIM_PROFILING_SERVED_SERIES_H_
@@ -22,8 +24,9 @@ namespace interleave::sim {
 
 class ServedSeries {
  public:
-  // Batches for which load and way stay the same.
-  static constexpr int kSameLoad = 60;
+  // Batches for which the way stays the same, and the load.
+  static constexpr int kSameWay = 60;
+  static constexpr int kSameLoad = 8 * kSameWay;
 
   // REQUIRES: limits of at least 3 tokens of each kind, and one sequence.
   ServedSeries(Rng rng, const BatchLimits& limits);
@@ -39,6 +42,7 @@ class ServedSeries {
   };
 
   void ChangeLoad();
+  void ChangeWay();
   // Lets so much time pass; its unit is a batch of decodes.
   void Arrive(double time);
   Sequence NewSequence();
@@ -47,7 +51,10 @@ class ServedSeries {
 
   Rng rng_;
   const BatchLimits limits_;
-  int left_ = 0;         // batches until the load changes
+  int64_t batches_ = 0;
+  // Where on the scales of arrivals and of sequences the loads are.
+  double next_rate_;
+  double next_count_;
   double mean_gap_ = 0;  // between arrivals
   double next_arrival_ = 0;
   double last_batch_ = 0;  // what it took

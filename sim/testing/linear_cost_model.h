@@ -36,7 +36,7 @@ class LinearCostModel final : public ThrottledModel {
     const int64_t ns =
         ns_.iteration + ns_.prefill_token * shape.prefill_tokens +
         ns_.decode * shape.decode.count + ns_.kv_token * shape.decode.kv_tokens;
-    const int64_t tokens = shape.tokens_beside_prefill();
+    const int64_t tokens = throttle().TokensOf(shape);
     const double mean =
         throttle().MeanState(tokens, static_cast<double>(ns) / 1e3, state);
     return SimDuration::Nanos(static_cast<int64_t>(
