@@ -29,12 +29,15 @@
 #include "sim/profiling/profile_files.h"
 #include "sim/profiling/profiler.h"
 #include "sim/profiling/runner_timer.h"
+#include "sim/profiling/serve.h"
 
 namespace interleave::tools {
 namespace {
 
 // Engines mostly run batches of up to so many tokens.
 constexpr int64_t kCheckTokens = 2048;
+// Prompt and output of a request that is served for a profile.
+constexpr int32_t kLongestServed = 8192;
 
 struct Request {
   std::string model = "llama3.1_8b";
@@ -163,6 +166,17 @@ sim::ProfilerOptions OptionsOf(const Request& request, int num_layers,
   options.tolerance = request.tolerance;
   options.budget = absl::Minutes(request.minutes);
   options.now = environment.now;
+  options.serve = [&engine, &request](sim::CostModel& cost,
+                                      const sim::OnServed& on_served) {
+    const EngineLimits limits = LimitsOf(request);
+    sim::ServeOptions serve;
+    serve.limits.max_num_seqs = static_cast<int32_t>(request.max_sequences);
+    serve.limits.max_num_batched_tokens = std::min(
+        serve.limits.max_num_batched_tokens, limits.max_num_batched_tokens);
+    serve.limits.max_model_len = std::min(kLongestServed, limits.max_model_len);
+    serve.max_tokens = limits.max_num_batched_tokens;
+    return sim::Serve(*engine.runner, cost, serve, on_served);
+  };
   return options;
 }
 

@@ -310,22 +310,23 @@ TEST(ProfileModelTest, ThrottlingByHand) {
   const std::vector<PrefillChunk> chunk = {{256, 64}};
   const BatchShape prompt = Shape(chunk, {});
   const BatchShape decodes = Shape({}, {1024, 1024, 1024});
-  // The prompt throttles the card itself: half of its 5,162 us are 0.2581 time
-  // constants, 0.2581 / 1.2581.
-  EXPECT_EQ(cost->IterationTime(prompt),
-            SimDuration::Micros(5162 * (1 + 0.2 * 0.2581 / 1.2581)));
+  // The prompt throttles the card itself, by what its 0.5162 time constants
+  // leave of a state on average.
+  const auto left = [](double x) { return 1 / (1 + x / 2 + x * x / 12); };
+  EXPECT_NEAR(cost->IterationTime(prompt).micros(),
+              5162 * (1 + 0.2 * (1 - left(0.5162))), 0.002);
   EXPECT_EQ(cost->IterationTime(decodes), SimDuration::Micros(1956));
-  // (0 + 1 x 1) / 2.
+  // A time constant: 1 - 6 / 16.
   const SimDuration ten = SimDuration::Millis(10);
   cost->Ran(prompt, absl::MakeConstSpan(&ten, 1));
-  EXPECT_EQ(cost->IterationTime(prompt),
-            SimDuration::Micros(5162 * (1 + 0.2 * 0.7581 / 1.2581)));
-  EXPECT_EQ(cost->IterationTime(decodes),
-            SimDuration::Micros(1956 * (1 + 0.1 * 0.5 / 1.0978)));
-  // Asking changes nothing; 30 ms of nothing leave 0.5 / 4.
+  EXPECT_NEAR(cost->IterationTime(prompt).micros(),
+              5162 * (1 + 0.2 * (1 - 0.375 * left(0.5162))), 0.002);
+  EXPECT_NEAR(cost->IterationTime(decodes).micros(),
+              1956 * (1 + 0.1 * 0.625 * left(0.1956)), 0.002);
+  // Asking changes nothing; 30 ms of nothing leave a thirteenth.
   cost->Idle(SimDuration::Millis(30));
-  EXPECT_EQ(cost->IterationTime(decodes),
-            SimDuration::Micros(1956 * (1 + 0.1 * 0.125 / 1.0978)));
+  EXPECT_NEAR(cost->IterationTime(decodes).micros(),
+              1956 * (1 + 0.1 * 0.625 / 13 * left(0.1956)), 0.002);
 }
 
 // A chunk's attention is slowed down as its products are, decodes' attention as
@@ -340,8 +341,8 @@ TEST(ProfileModelTest, ThrottlingOfMixedBatches) {
   const double share = chunks / (chunks + 8192 / 16.0);
   const double dense = 10 * 257 + 2 * 2;
   const double attention = 10 * (260 + 512 + 100);
-  const double step = 0.5 * (dense + attention) / 10'000;
-  const double mean = step / (1 + step);
+  const double x = (dense + attention) / 10'000;
+  const double mean = 1 - 1 / (1 + x / 2 + x * x / 12);
   const double us =
       dense * (1 + 0.2 * mean) + attention * (1 + (0.1 + 0.1 * share) * mean);
   EXPECT_NEAR(cost->IterationTime(mixed).micros(), us, 0.01);

@@ -1,5 +1,7 @@
 #include "sim/cost/throttle.h"
 
+#include <cmath>
+
 #include "absl/types/span.h"
 #include "base/sim_time.h"
 #include "gtest/gtest.h"
@@ -20,26 +22,38 @@ TEST(ThrottleTest, NothingIsThrottledWithoutATable) {
   EXPECT_EQ(throttle.AfterIdle(SimDuration::Millis(1), state), 0);
 }
 
+// What is left of a state after so many time constants.
+double Left(double x) { return 1 / (1 + x + x * x / 2 + x * x * x / 6); }
+
 TEST(ThrottleTest, FollowsTheWork) {
   const Throttle throttle(Table());
-  // (0 + 1 x 0.25) / 1.25.
   double state = throttle.After(2048, SimDuration::Millis(25), 0);
-  EXPECT_DOUBLE_EQ(state, 0.2);
-  // (0.2 + 0.5) / 1.5, then 0.7 / 1.5 / 2.
-  state = throttle.After(1024, SimDuration::Millis(50), state);
-  EXPECT_DOUBLE_EQ(state, 0.7 / 1.5);
-  state = throttle.After(64, SimDuration::Millis(100), state);
-  EXPECT_DOUBLE_EQ(state, 0.35 / 1.5);
+  EXPECT_DOUBLE_EQ(state, 1 - Left(0.25));
+  state = throttle.After(1024, SimDuration::Millis(50), 0.2);
+  EXPECT_DOUBLE_EQ(state, 1 - 0.8 * Left(0.5));
+  state = throttle.After(64, SimDuration::Millis(100), 0.6);
+  EXPECT_DOUBLE_EQ(state, 0.6 * 6 / 16);
 }
 
-TEST(ThrottleTest, MeanStateIsThatAfterHalfTheBatch) {
+TEST(ThrottleTest, IsNearlyExponential) {
+  const Throttle throttle(Table());
+  for (double x = 0.01; x < 20; x *= 1.2) {
+    const SimDuration time = SimDuration::Millis(100 * x);
+    EXPECT_NEAR(throttle.After(0, time, 1), std::exp(-x), 0.04) << x;
+    EXPECT_NEAR(throttle.MeanState(0, 1e5 * x, 1), (1 - std::exp(-x)) / x, 0.04)
+        << x;
+  }
+}
+
+TEST(ThrottleTest, MeanStateIsThatOfTheWholeBatch) {
   const Throttle throttle(Table());
   EXPECT_EQ(throttle.MeanState(0, 5'000, 0), 0);
   EXPECT_EQ(throttle.MeanState(128, 5'000, 0), 0);
-  // (0 + 0.25) / 1.25, (0.5 + 0.25) / 1.25, 0.5 / 1.25.
-  EXPECT_DOUBLE_EQ(throttle.MeanState(2048, 50'000, 0), 0.2);
-  EXPECT_DOUBLE_EQ(throttle.MeanState(2048, 50'000, 0.5), 0.6);
-  EXPECT_DOUBLE_EQ(throttle.MeanState(0, 50'000, 0.5), 0.4);
+  // Of half a time constant.
+  const double left = 1 / (1 + 0.25 + 0.25 / 12);
+  EXPECT_DOUBLE_EQ(throttle.MeanState(2048, 50'000, 0), 1 - left);
+  EXPECT_DOUBLE_EQ(throttle.MeanState(2048, 50'000, 0.5), 1 - 0.5 * left);
+  EXPECT_DOUBLE_EQ(throttle.MeanState(0, 50'000, 0.5), 0.5 * left);
 }
 
 TEST(ThrottleTest, SlowdownByShares) {
@@ -66,12 +80,13 @@ TEST(ThrottleTest, ManyDecodesKeepACardFromRecovering) {
   BatchShape shape;
   shape.decode.count = 16;
   EXPECT_EQ(throttle.TokensOf(shape), 16);
-  // (0.1 + 0.05) / 2.
-  EXPECT_DOUBLE_EQ(throttle.After(16, SimDuration::Millis(100), 0.1), 0.075);
+  EXPECT_DOUBLE_EQ(throttle.After(16, SimDuration::Millis(100), 0.1),
+                   0.05 + 0.05 * Left(1));
   // 200 decodes alone move memory all the same.
   shape.decode.count = 200;
   EXPECT_EQ(throttle.TokensOf(shape), 128);
-  EXPECT_DOUBLE_EQ(throttle.After(128, SimDuration::Millis(100), 0), 0.1);
+  EXPECT_DOUBLE_EQ(throttle.After(128, SimDuration::Millis(100), 0),
+                   0.2 * (1 - Left(1)));
   EXPECT_DOUBLE_EQ(throttle.Slowdown(128), 0.04);
   // Beside a chunk they count as they are.
   const PrefillChunk chunk = {312, 0};
@@ -82,7 +97,8 @@ TEST(ThrottleTest, ManyDecodesKeepACardFromRecovering) {
 
 TEST(ThrottleTest, RecoversWhereIdle) {
   const Throttle throttle(Table());
-  EXPECT_DOUBLE_EQ(throttle.AfterIdle(SimDuration::Millis(100), 0.2), 0.1);
+  EXPECT_DOUBLE_EQ(throttle.AfterIdle(SimDuration::Millis(100), 0.2),
+                   0.2 * Left(1));
   EXPECT_EQ(throttle.AfterIdle(SimDuration::Seconds(1e7), 0.2), 0);
 }
 

@@ -34,11 +34,12 @@ TEST(CardTimerTest, RecoversByDecodes) {
   EXPECT_EQ(fake.decodes, 0);
   timer.set_throttle({50'000, 0.2, 0.1, 128, 512});
   ASSERT_OK(timer.Time(prompt).status());
-  // 0.4 / 1.4; each decode divides it by 1.1, and 7 bring it below 0.15.
-  EXPECT_NEAR(timer.state(), 0.2857, 1e-4);
+  // Of 0.4 time constants; each decode leaves 0.9048 of it, and 8 bring it below
+  // 0.15.
+  EXPECT_NEAR(timer.state(), 0.3292, 1e-4);
   ASSERT_OK(timer.Recover());
-  EXPECT_EQ(fake.decodes, 7);
-  EXPECT_NEAR(timer.state(), 0.1466, 1e-4);
+  EXPECT_EQ(fake.decodes, 8);
+  EXPECT_NEAR(timer.state(), 0.1479, 1e-4);
 }
 
 TEST(CardTimerTest, StopsWhenTold) {

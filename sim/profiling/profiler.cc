@@ -25,7 +25,7 @@
 #include "sim/profiling/grid_axes.h"
 #include "sim/profiling/pieces.h"
 #include "sim/profiling/random_batches.h"
-#include "sim/profiling/served_series.h"
+#include "sim/profiling/serve.h"
 
 namespace interleave::sim {
 namespace {
@@ -42,9 +42,9 @@ constexpr int32_t kThrottlePrompts[] = {256, 512, 1024};
 constexpr int kThrottleRounds = 8;
 constexpr int64_t kLongestRow = 8192;
 constexpr int64_t kRecovery = 40;
-// Batches of the series that the tables are held against.
-constexpr int64_t kMostOfSeries = 8000;
-constexpr int64_t kFewestOfSeries = 600;
+// Batches that are served, and that the tables are held against.
+constexpr size_t kMostServed = 16'000;
+constexpr size_t kFewestServed = 600;
 // Rounds after which values that follow from each other have settled.
 constexpr int kSettled = 6;
 // Up to which share of the budget each stage may refine.
@@ -52,7 +52,7 @@ constexpr double kLinearShare = 0.2;
 constexpr double kDecodeShare = 0.3;
 constexpr double kPrefillShare = 0.38;
 constexpr double kMixedShare = 0.68;
-constexpr double kSeriesShare = 0.94;
+constexpr double kServedShare = 0.94;
 // The share that the first grid of mixed batches may take.
 constexpr double kMixedGridShare = 0.3;
 // Tokens by which the linear layers' curve is refined.
@@ -66,6 +66,31 @@ SeriesSample SampleOf(const BatchShape& shape, const BatchTime& time) {
   sample.decodes = shape.decode.count;
   sample.device_us = time.device.micros();
   return sample;
+}
+
+BatchShape ShapeOf(absl::Span<const PrefillChunk> chunks,
+                   const DecodeGroup& decode) {
+  BatchShape shape;
+  shape.prefill = chunks;
+  for (const PrefillChunk& chunk : chunks) {
+    shape.prefill_tokens += chunk.query_tokens;
+  }
+  shape.decode = decode;
+  return shape;
+}
+
+// Chunks as tokens@context; of decodes their number, and of their lengths the
+// sum, the sum of squares and the largest.
+std::string ServedKey(absl::Span<const PrefillChunk> chunks,
+                      const DecodeGroup& decode) {
+  std::string key;
+  for (const PrefillChunk& chunk : chunks) {
+    absl::StrAppend(&key, key.empty() ? "" : "+", chunk.query_tokens, "@",
+                    chunk.context_tokens);
+  }
+  return absl::StrCat(key.empty() ? "-" : key, "|", decode.count, ":",
+                      decode.kv_tokens, ":", decode.kv_tokens_squared, ":",
+                      decode.kv_tokens_max);
 }
 
 // There are no tables yet: those that are alike take on a recovered card about
@@ -618,24 +643,24 @@ BatchLimits Profiler::Limits() const {
 
 absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   StartStage("whole batches");
-  BatchLimits limits = Limits();
-  limits.max_tokens = options_.limits.max_mixed_chunk;
-  ServedSeries served(Rng(options_.seed).Fork("series"), limits);
-  RETURN_IF_ERROR(timer_.Recover());
+  ASSIGN_OR_RETURN(const std::vector<ServedBatch> served,
+                   ServeUntilEnough(recovered));
   std::vector<SeriesSample> series;
-  // The host's share is that of whole batches, too.
+  // The host's share is that of an engine at work, too.
   host_.clear();
   const Grid decode = data_.decode.ToGrid();
-  for (int64_t n = 0; n < kMostOfSeries; ++n) {
-    if (n >= kFewestOfSeries && UsedShare() >= kSeriesShare) break;
-    const MeasuredBatch batch = served.Next();
-    const BatchShape shape = batch.shape();
-    ASSIGN_OR_RETURN(const BatchTime time, RunNth("series", n, batch));
+  for (size_t n = 0; n < served.size(); ++n) {
+    const BatchShape shape = ShapeOf(served[n].chunks, served[n].decode);
+    const BatchTime& time = served[n].time;
+    RETURN_IF_ERROR(
+        journal_->Add(absl::StrCat("served ", n, " ",
+                                   ServedKey(served[n].chunks, shape.decode)),
+                      time));
     SeriesSample& sample = series.emplace_back(SampleOf(shape, time));
     sample.table_us = recovered.IterationTime(shape).micros();
     sample.decode_attention_us = DecodeAttentionUs(decode, shape.decode);
     host_.push_back(
-        {static_cast<double>(batch.num_sequences()), time.host.micros()});
+        {static_cast<double>(shape.num_sequences()), time.host.micros()});
   }
   data_.stages.back().measurements = static_cast<int64_t>(series.size());
   const Calibration calibration =
@@ -647,6 +672,27 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   Apply(calibration);
   FitHost();
   return data_;
+}
+
+// Keeps what is served for later: looking at it would count as the host's work.
+absl::StatusOr<std::vector<Profiler::ServedBatch>> Profiler::ServeUntilEnough(
+    CostModel& cost) {
+  RETURN_IF_ERROR(timer_.Recover());
+  std::vector<ServedBatch> served;
+  served.reserve(kMostServed);
+  bool stopped = false;
+  RETURN_IF_ERROR(options_.serve(
+      cost, [&](const BatchShape& shape, const IterationTiming& timing) {
+        served.push_back({{shape.prefill.begin(), shape.prefill.end()},
+                          shape.decode,
+                          {timing.device, timing.host}});
+        const double share = UsedShare();
+        stopped = options_.progress && !options_.progress(std::min(1.0, share));
+        return !stopped && served.size() < kMostServed &&
+               (served.size() < kFewestServed || share < kServedShare);
+      }));
+  if (stopped) return absl::CancelledError("stopped");
+  return served;
 }
 
 // All layers' attention of these decodes alone.

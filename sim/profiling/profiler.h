@@ -33,10 +33,10 @@
 // decodes. Every batch is timed five times, at moments some 100 ms apart and
 // behind another batch each time, and the median counts.
 //
-// What comes of pieces is then held against whole batches, in a long series as
-// a server under changing load runs them (ServedSeries): how much slower a
-// throttled card is, and by what the tables are to be multiplied, size by size
-// (calibration.h).
+// What comes of pieces is then held against whole batches, a minute's worth of an
+// engine at work (serve.h): how much slower a throttled card is, by what the
+// tables are to be multiplied, size by size (calibration.h), and what the host
+// takes.
 //
 // At the end, whole batches like those of a served conversation trace (several
 // chunks, decodes of uneven lengths) run one after the other, and are held
@@ -72,6 +72,7 @@
 #include "sim/profiling/measured_batch.h"
 #include "sim/profiling/pieces.h"
 #include "sim/profiling/random_batches.h"
+#include "sim/profiling/serve.h"
 
 namespace interleave::sim {
 
@@ -89,6 +90,9 @@ struct ProfilerOptions {
   // they take.
   absl::Duration budget = absl::Minutes(5);
   uint64_t seed = 1;
+  // Has the engine at work until it is told that it is enough (serve.h); the
+  // model never throttles.
+  std::function<absl::Status(CostModel&, const OnServed&)> serve;
   std::function<absl::Time()> now = &absl::Now;
   // Told how much of the budget is used, in [0, 1], after each measurement;
   // Cancelled where it answers false.
@@ -142,9 +146,10 @@ class Profiler {
 
   absl::StatusOr<ProfileData> Measure();
 
-  // Runs whole batches, asks `recovered`, which is of the tables and never
-  // throttled, for each, and returns the tables as they are after Calibrate
-  // (calibration.h).
+  // Has whole batches served, asks `recovered`, which is of the tables and
+  // never throttled, for each, and returns the tables as they are after
+  // Calibrate (calibration.h).  What is served is served anew where a profile
+  // is resumed.
   absl::StatusOr<ProfileData> Calibrate(CostModel& recovered);
 
   // Measures so many random batches, and asks `model` for each.
@@ -154,6 +159,11 @@ class Profiler {
   struct HostSample {
     double sequences;
     double us;
+  };
+  struct ServedBatch {
+    std::vector<PrefillChunk> chunks;
+    DecodeGroup decode;
+    BatchTime time;
   };
 
   // The median time of a batch, from the journal if it is there.
@@ -175,6 +185,7 @@ class Profiler {
   absl::StatusOr<double> DecodeLinearUs(double sequences);
   double LmHeadUs(double sequences) const;
   double DecodeAttentionUs(const Grid& decode, const DecodeGroup& group) const;
+  absl::StatusOr<std::vector<ServedBatch>> ServeUntilEnough(CostModel& cost);
   int32_t GraphSize(double sequences) const;
 
   absl::Status MeasureThrottle();

@@ -21,6 +21,8 @@
 #include "sim/cost/specs.h"
 #include "sim/profiling/profile_files.h"
 #include "sim/profiling/random_batches.h"
+#include "sim/profiling/serve.h"
+#include "sim/profiling/served_series.h"
 
 namespace interleave::sim {
 namespace {
@@ -166,7 +168,27 @@ class ProfilerTest : public ::testing::Test {
     options.graph_sizes = {1, 2, 4, 8, 16, 32, 64};
     options.budget = budget;
     options.now = [this] { return engine_.now; };
+    options.serve = [this](CostModel&, const OnServed& on_served) {
+      return ServeSeries(on_served);
+    };
     return options;
+  }
+
+  absl::Status ServeSeries(const OnServed& on_served) {
+    BatchLimits limits;
+    limits.max_tokens = 1024;
+    limits.max_context = 4096;
+    limits.max_sequences = 64;
+    limits.max_kv = 4096;
+    ServedSeries series(Rng(17), limits);
+    while (true) {
+      const MeasuredBatch batch = series.Next();
+      ASSIGN_OR_RETURN(const BatchTime time, engine_.Time(batch));
+      IterationTiming timing;
+      timing.device = time.device;
+      timing.host = time.host;
+      if (!on_served(batch.shape(), timing)) return absl::OkStatus();
+    }
   }
 
   std::string JournalPath() {

@@ -1,5 +1,5 @@
-// ServedSeries: the batches of a server under changing load, one after the
-// other.
+// ServedSeries: batches as of a server under changing load, one after the
+// other, for tests that have no server.
 //
 // Sequences arrive at random, wait for their turn, are computed, and grow by a
 // token a batch until they end. From time to time the way in which prompts are

@@ -1,0 +1,244 @@
+#include "sim/profiling/serve.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/sim_time.h"
+#include "base/status_macros.h"
+#include "scheduler/registry.h"
+#include "scheduler/request.h"
+#include "sim/cost/host_overhead.h"
+#include "sim/kernel_executor/kernel_executor.h"
+#include "sim/metrics/metrics.h"
+#include "sim/replica.h"
+#include "sim/simulation.h"
+#include "sim/workload/create_workload.h"
+#include "sim/workload/workload.h"
+#include "sim/workload/workload.pb.h"
+
+namespace interleave::sim {
+namespace {
+
+// Means and spreads of the logarithm, about those of the Azure conversation
+// trace of 2023.
+constexpr double kMeanPrompt = 1000;
+constexpr double kPromptSigma = 1.0;
+constexpr double kMeanOutput = 210;
+constexpr double kOutputSigma = 0.85;
+// Of a request's tokens, at most so much are the prompt's.
+constexpr double kPromptShare = 0.75;
+// Shares of what the runner can do, which is estimated by so many decodes at a
+// time: a little less than it can.
+constexpr double kLoads[] = {0.35, 0.7, 0.95, 1.15};
+constexpr int64_t kDecodes = 64;
+
+// A policy, with an option that says how many tokens with prompts it computes
+// at once.
+struct Way {
+  const char* policy;
+  const char* tokens_option;
+  int32_t tokens;
+};
+constexpr Way kWays[] = {{"unified_budget", nullptr, 0},
+                         {"stall_free", "chunk_tokens", 512},
+                         {"split_fuse", "budget_tokens", 1024},
+                         {"prefill_first", nullptr, 0},
+                         {"orca", nullptr, 0}};
+
+class BorrowedRunner final : public BatchRunner {
+ public:
+  explicit BorrowedRunner(BatchRunner* runner) : runner_(*runner) {}
+
+  absl::StatusOr<DecoderTiming> Run(const DecoderBatch& batch,
+                                    DecoderOutput* output) override {
+    return runner_.Run(batch, output);
+  }
+  int32_t vocab_size() const override { return runner_.vocab_size(); }
+  int32_t block_size() const override { return runner_.block_size(); }
+  int64_t num_blocks() const override { return runner_.num_blocks(); }
+  std::string Description() const override { return runner_.Description(); }
+
+ private:
+  BatchRunner& runner_;
+};
+
+class BorrowedModel final : public CostModel {
+ public:
+  explicit BorrowedModel(CostModel* model) : model_(*model) {}
+
+  SimDuration IterationTime(const BatchShape& shape) override {
+    return model_.IterationTime(shape);
+  }
+  bool NeedsKvTokensMax() const override { return model_.NeedsKvTokensMax(); }
+  std::string Description() const override { return model_.Description(); }
+
+ private:
+  CostModel& model_;
+};
+
+// What has come of a policy at a rate.
+enum class Outcome { kGoesOn, kAllArrived, kEnough };
+
+// Runs batches on kernels, and tells of them. Ends the simulation with the last
+// arrival: the longest answers would keep it busy for as long again.
+class ToldExecutor final : public Executor {
+ public:
+  ToldExecutor(std::unique_ptr<KernelExecutor> kernels, Workload* workload,
+               const OnServed* on_served, Outcome* outcome)
+      : kernels_(std::move(kernels)),
+        workload_(*workload),
+        on_served_(*on_served),
+        outcome_(*outcome) {}
+
+  absl::Status Run(const Batch& batch, IterationTiming& timing) override {
+    RETURN_IF_ERROR(kernels_->Run(batch, timing));
+    if (!on_served_(batch.shape, timing)) {
+      outcome_ = Outcome::kEnough;
+    } else if (workload_.NextArrival() == SimTime::Infinity()) {
+      outcome_ = Outcome::kAllArrived;
+    }
+    return outcome_ == Outcome::kGoesOn
+               ? absl::OkStatus()
+               : absl::CancelledError("no more is to be served");
+  }
+  SimDuration HostTime(int64_t num_sequences) const override {
+    return kernels_->HostTime(num_sequences);
+  }
+  SimDuration Predict(const BatchShape& shape) override {
+    return kernels_->Predict(shape);
+  }
+  bool NeedsKvTokensMax() const override {
+    return kernels_->NeedsKvTokensMax();
+  }
+  void OnRequestDone(const scheduler::Request& request) override {
+    kernels_->OnRequestDone(request);
+  }
+
+ private:
+  const std::unique_ptr<KernelExecutor> kernels_;
+  Workload& workload_;
+  const OnServed& on_served_;
+  Outcome& outcome_;
+};
+
+// Requests a second, if each took its share of batches of one kind.
+double CapacityOf(CostModel& cost, const ServeOptions& options) {
+  PrefillChunk chunk;
+  chunk.query_tokens = options.limits.max_num_batched_tokens;
+  BatchShape prompts;
+  prompts.prefill = absl::MakeConstSpan(&chunk, 1);
+  prompts.prefill_tokens = chunk.query_tokens;
+  BatchShape decodes;
+  const int64_t count =
+      std::min<int64_t>(kDecodes, options.limits.max_num_seqs);
+  const auto length = static_cast<int64_t>(kMeanPrompt + kMeanOutput / 2);
+  for (int64_t i = 0; i < count; ++i) decodes.decode.Add(length);
+  const double seconds =
+      cost.IterationTime(prompts).seconds() * kMeanPrompt / chunk.query_tokens +
+      cost.IterationTime(decodes).seconds() * kMeanOutput /
+          static_cast<double>(count);
+  return 1 / seconds;
+}
+
+void SetLength(double mean, double sigma, int32_t longest,
+               LengthConfig* length) {
+  LogNormalLengthConfig& law = *length->mutable_lognormal();
+  law.set_mean(std::min(mean, 0.5 * longest));
+  law.set_sigma(sigma);
+  law.set_min(std::min(2, longest));
+  law.set_max(longest);
+}
+
+// Lasts the longer the higher the load, which takes its time to build up.
+absl::StatusOr<std::unique_ptr<Workload>> MakeWorkload(
+    double load, double capacity_rps, const ServeOptions& options,
+    uint64_t seed) {
+  const double rate_rps = load * capacity_rps;
+  WorkloadConfig config;
+  const auto longest_prompt =
+      static_cast<int32_t>(kPromptShare * options.limits.max_model_len);
+  SetLength(kMeanPrompt, kPromptSigma, longest_prompt,
+            config.mutable_generator()->mutable_prompt_tokens());
+  SetLength(kMeanOutput, kOutputSigma,
+            options.limits.max_model_len - longest_prompt,
+            config.mutable_generator()->mutable_output_tokens());
+  config.mutable_arrival()->mutable_poisson()->set_rate_rps(rate_rps);
+  config.set_num_requests(
+      1 + static_cast<int64_t>(rate_rps * load * options.seconds));
+  return CreateWorkload(config, seed, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<scheduler::Policy>> MakePolicy(
+    const Way& way, const scheduler::Limits& limits) {
+  std::string options;
+  if (way.tokens_option != nullptr) {
+    options = absl::StrCat(way.tokens_option, ": ",
+                           std::min(way.tokens, limits.max_num_batched_tokens));
+  }
+  return scheduler::CreatePolicy(way.policy, options);
+}
+
+// One policy at one rate.
+absl::StatusOr<Outcome> ServeOne(BatchRunner& runner, CostModel& cost,
+                                 const ServeOptions& options, const Way& way,
+                                 Workload& workload,
+                                 const OnServed& on_served) {
+  ASSIGN_OR_RETURN(std::unique_ptr<scheduler::Policy> policy,
+                   MakePolicy(way, options.limits));
+  KernelExecutor::Options kernels;
+  kernels.max_tokens = options.max_tokens;
+  Outcome outcome = Outcome::kGoesOn;
+  auto executor = std::make_unique<ToldExecutor>(
+      std::make_unique<KernelExecutor>(
+          std::make_unique<BorrowedRunner>(&runner),
+          std::make_unique<BorrowedModel>(&cost), HostOverhead(), kernels),
+      &workload, &on_served, &outcome);
+  Replica::Options replica;
+  replica.policy_name = way.policy;
+  replica.engine.limits = options.limits;
+  replica.engine.cache.num_blocks = static_cast<int32_t>(runner.num_blocks());
+  replica.engine.cache.block_size = runner.block_size();
+  Metrics metrics;
+  std::vector<std::unique_ptr<Replica>> replicas(1);
+  ASSIGN_OR_RETURN(replicas[0],
+                   Replica::Create(replica, std::move(policy),
+                                   std::move(executor), &metrics, &workload,
+                                   /*sink=*/nullptr));
+  RoundRobinRouter router;
+  Simulation simulation(&workload, &router, std::move(replicas));
+  const absl::Status status = simulation.Run();
+  if (outcome != Outcome::kGoesOn) return outcome;
+  RETURN_IF_ERROR(status);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "none of the last requests could be served: the KV cache has ",
+      runner.num_blocks(), " blocks"));
+}
+
+}  // namespace
+
+absl::Status Serve(BatchRunner& runner, CostModel& cost,
+                   const ServeOptions& options, const OnServed& on_served) {
+  const double capacity_rps = CapacityOf(cost, options);
+  Outcome outcome = Outcome::kGoesOn;
+  for (uint64_t i = 0; outcome != Outcome::kEnough; ++i) {
+    // Each row of a Latin square has every way, each column every load.
+    const uint64_t row = i / std::size(kWays);
+    const uint64_t column = i % std::size(kWays);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Workload> workload,
+                     MakeWorkload(kLoads[(row + column) % std::size(kLoads)],
+                                  capacity_rps, options, options.seed + i));
+    ASSIGN_OR_RETURN(outcome, ServeOne(runner, cost, options, kWays[column],
+                                       *workload, on_served));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace interleave::sim
