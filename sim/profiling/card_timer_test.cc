@@ -34,8 +34,8 @@ TEST(CardTimerTest, RecoversByDecodes) {
   EXPECT_EQ(fake.decodes, 0);
   timer.set_throttle({50'000, 0.2, 0.1, 128, 512});
   ASSERT_OK(timer.Time(prompt).status());
-  // Of 0.4 time constants; each decode leaves 0.9048 of it, and 8 bring it below
-  // 0.15.
+  // Of 0.4 time constants; each decode leaves 0.9048 of it, and 8 bring it
+  // below 0.15.
   EXPECT_NEAR(timer.state(), 0.3292, 1e-4);
   ASSERT_OK(timer.Recover());
   EXPECT_EQ(fake.decodes, 8);

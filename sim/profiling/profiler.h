@@ -33,8 +33,8 @@
 // decodes. Every batch is timed five times, at moments some 100 ms apart and
 // behind another batch each time, and the median counts.
 //
-// What comes of pieces is then held against whole batches, a minute's worth of an
-// engine at work (serve.h): how much slower a throttled card is, by what the
+// What comes of pieces is then held against whole batches, a minute's worth of
+// an engine at work (serve.h): how much slower a throttled card is, by what the
 // tables are to be multiplied, size by size (calibration.h), and what the host
 // takes.
 //
