@@ -60,9 +60,9 @@ class Throttle {
   // Never throttles.
   Throttle() = default;
   explicit Throttle(const ThrottleTable& table)
-      : time_constant_us_(table.time_constant_us),
-        memory_tokens_(static_cast<int64_t>(table.memory_tokens)) {
-    if (time_constant_us_ <= 0) return;
+      : memory_tokens_(static_cast<int64_t>(table.memory_tokens)) {
+    if (table.time_constant_us <= 0) return;
+    per_us_ = 1 / table.time_constant_us;
     const auto last = static_cast<int64_t>(table.compute_tokens) + 1;
     for (int64_t tokens = 0; tokens <= last; ++tokens) {
       by_tokens_.push_back(LoadOf(table, tokens));
@@ -81,23 +81,22 @@ class Throttle {
 
   // What is added to a batch's time on a throttled card, as a share of it.
   double Slowdown(int64_t tokens) const {
-    return time_constant_us_ <= 0 ? 0 : Of(tokens).slowdown;
+    return per_us_ == 0 ? 0 : Of(tokens).slowdown;
   }
 
   // The state's mean while a batch runs that begins in `state` and would take
   // `us` microseconds on a recovered card. A batch takes 1 + Slowdown x mean
   // times as long.
   double MeanState(int64_t tokens, double us, double state) const {
-    if (time_constant_us_ <= 0) return 0;
+    if (per_us_ == 0) return 0;
     const double target = Of(tokens).target;
     if (state == 0 && target == 0) return 0;
-    return target + (state - target) * MeanLeft(us / time_constant_us_);
+    return target + (state - target) * MeanLeft(us * per_us_);
   }
 
   // The state after such a batch has run for so long.
   double After(int64_t tokens, SimDuration device, double state) const {
-    return time_constant_us_ <= 0 ? 0
-                                  : Follow(Of(tokens).target, device, state);
+    return per_us_ == 0 ? 0 : Follow(Of(tokens).target, device, state);
   }
   // The state after the device has had nothing to do for so long.
   double AfterIdle(SimDuration time, double state) const {
@@ -140,11 +139,12 @@ class Throttle {
 
   double Follow(double target, SimDuration time, double state) const {
     const double next =
-        target + (state - target) * Left(time.micros() / time_constant_us_);
+        target + (state - target) * Left(time.micros() * per_us_);
     return next < kNone ? 0 : next;
   }
 
-  double time_constant_us_ = 0;
+  // Time constants a microsecond; 0: nothing is ever throttled.
+  double per_us_ = 0;
   int64_t memory_tokens_ = 0;
   std::vector<Load> by_tokens_;
 };
