@@ -116,12 +116,12 @@ std::vector<Row> RowsOf(absl::Span<const SeriesSample> series, const Bins& bins,
   double state = 0;
   for (size_t i = 0; i < series.size(); ++i) {
     const SeriesSample& s = series[i];
-    const double share = ComputeShareOf(s, table);
     const int64_t tokens = s.tokens_beside_prefill > 0
                                ? s.tokens_beside_prefill
                                : throttle.OfDecodes(s.decodes);
     const double mean = throttle.MeanState(tokens, s.table_us, state);
     if (bins.of_sample[i] < bins.count) {
+      const double share = ComputeShareOf(s, table);
       rows.push_back({bins.of_sample[i], s.device_us / s.table_us,
                       mean * (1 - share), mean * share});
     }

@@ -31,7 +31,8 @@ struct SeriesSample {
   int64_t tokens_beside_prefill = 0;
   // Of a batch of decodes alone.
   int64_t decodes = 0;
-  // What the tables say for a recovered card, of that the attention of decodes,
+  // What the tables say for a recovered card (0: they hold no such batch, which
+  // then counts for the card's state only), of that the attention of decodes,
   // and what it took; microseconds.
   double table_us = 0;
   double decode_attention_us = 0;

@@ -149,6 +149,15 @@ TEST(CalibrateTest, LeavesOutHiccups) {
   ExpectLevels(Calibrate(series, 128), 0.05);
 }
 
+TEST(CalibrateTest, LeavesOutWhatTheTablesDoNotHold) {
+  const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512};
+  std::vector<SeriesSample> series = Series(truth, 0, 12000);
+  for (size_t i = 20; i < series.size(); i += 10) series[i].table_us = 0;
+  const Calibration fit = Calibrate(series, 128);
+  EXPECT_NEAR(fit.throttle.compute_slowdown, 0.28, 0.01);
+  ExpectLevels(fit, 0.009);
+}
+
 TEST(CalibrateTest, KnowsNothingOfNothing) {
   const Calibration fit = Calibrate({}, 128);
   EXPECT_EQ(fit.throttle.time_constant_us, 0);

@@ -657,7 +657,9 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
                                    ServedKey(served[n].chunks, shape.decode)),
                       time));
     SeriesSample& sample = series.emplace_back(SampleOf(shape, time));
+    const int64_t outside = recovered.stats().outside_grid;
     sample.table_us = recovered.IterationTime(shape).micros();
+    if (recovered.stats().outside_grid > outside) sample.table_us = 0;
     sample.decode_attention_us = DecodeAttentionUs(decode, shape.decode);
     host_.push_back(
         {static_cast<double>(shape.num_sequences()), time.host.micros()});
