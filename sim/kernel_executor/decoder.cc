@@ -231,6 +231,11 @@ class DecoderImpl final : public Decoder {
     BatchPart part = BatchPart::kAll;
     size_t layers = 0;
   };
+  // A layer's part of the KV cache.
+  struct KvPointers {
+    void* k;
+    void* v;
+  };
   // Batch size and what of it is computed.
   using GraphKey = std::pair<int64_t, BatchPart>;
 
@@ -263,6 +268,7 @@ class DecoderImpl final : public Decoder {
   absl::StatusOr<LinearResult> EnqueueLinear(const Extent& extent,
                                              Linear linear, size_t layer);
   absl::Status EnqueueGateUp(const Extent& extent, size_t layer);
+  KvPointers CacheOf(size_t layer) const;
   absl::Status EnqueueAttention(const Extent& extent, size_t layer);
   absl::Status EnqueueAttentionAlone(const Extent& extent);
   absl::Status EnqueueHead(const Extent& extent, const int32_t* samples,
@@ -726,15 +732,13 @@ absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
   const float epsilon = static_cast<float>(shape.norm_epsilon);
   const cudaStream_t stream = stream_.get();
   ASSIGN_OR_RETURN(const LinearResult qkv, EnqueueLinear(extent, kQkv, layer));
-  const int64_t layer_kv = memory_.kv_cache / shape.num_layers;
-  char* const k_cache = static_cast<char*>(kv_memory_.get()) +
-                        static_cast<int64_t>(layer) * layer_kv;
+  const KvPointers cache = CacheOf(layer);
   const bool joins_plan = extent.uniform && layer == 0;
   if (joins_plan) RETURN_IF_ERROR(planned_.LetWait(stream));
   RETURN_IF_ERROR(CudaStatus(
       LaunchRotaryAppend({shape.num_heads, shape.num_kv_heads, shape.head_dim},
                          unpacked, extent.tokens, buffers_.cos_sin, qkv,
-                         buffers_.qkv, k_cache, k_cache + layer_kv / 2,
+                         buffers_.qkv, cache.k, cache.v,
                          /*ahead=*/!joins_plan, stream),
       "rotary kernel"));
   if (extent.part != BatchPart::kWithoutAttention) {
@@ -755,15 +759,20 @@ absl::Status DecoderImpl::EnqueueLayer(const Extent& extent, size_t layer,
                     "norm kernel");
 }
 
+DecoderImpl::KvPointers DecoderImpl::CacheOf(size_t layer) const {
+  const int64_t bytes = memory_.kv_cache / options_.shape.num_layers;
+  char* const k = static_cast<char*>(kv_memory_.get()) +
+                  static_cast<int64_t>(layer) * bytes;
+  return {k, k + bytes / 2};
+}
+
 absl::Status DecoderImpl::EnqueueAttention(const Extent& extent, size_t layer) {
   const DecoderShape& shape = options_.shape;
-  const int64_t layer_kv = memory_.kv_cache / shape.num_layers;
-  char* const k_cache = static_cast<char*>(kv_memory_.get()) +
-                        static_cast<int64_t>(layer) * layer_kv;
+  const KvPointers cache = CacheOf(layer);
   attention::PagedParams params;
   params.q = {buffers_.qkv, sizes_.qkv(), shape.head_dim};
-  params.cache.k = k_cache;
-  params.cache.v = k_cache + layer_kv / 2;
+  params.cache.k = cache.k;
+  params.cache.v = cache.v;
   params.cache.num_blocks = options_.num_blocks;
   params.cache.block_size = options_.block_size;
   params.cache.k_block_stride = options_.block_size * sizes_.kv;
