@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "sim/cost/attention_shares.h"
 #include "sim/cost/batch_shape.h"
+#include "sim/cost/level.h"
 #include "sim/cost/model_math.h"
 #include "sim/cost/rounding.h"
 #include "sim/cost/throttle.h"
@@ -142,8 +143,9 @@ Lengths LengthsOf(const DecodeGroup& decode) {
 class ProfileModel final : public ThrottledModel {
  public:
   ProfileModel(const ProfileOptions& options, AttentionTables attention,
-               SkewTable skew, Dense dense, const ThrottleTable& throttle,
-               double layers, double swapped_block_ns, std::string description)
+               SkewTable skew, Dense dense, Levels levels,
+               const ThrottleTable& throttle, double layers,
+               double swapped_block_ns, std::string description)
       : ThrottledModel(throttle),
         chunk_mapping_(options.chunk_mapping()),
         additive_(options.mixed_rule() == ProfileOptions::ADDITIVE),
@@ -153,6 +155,7 @@ class ProfileModel final : public ThrottledModel {
                            : options.query_overhead_keys()),
         skew_(std::move(skew)),
         dense_(std::move(dense)),
+        levels_(std::move(levels)),
         shares_(attention_.prefill, attention_.decode),
         attention_scale_(layers * kNanosPerMicro),
         swapped_block_ns_(swapped_block_ns),
@@ -166,8 +169,10 @@ class ProfileModel final : public ThrottledModel {
     double state = this->state();
     const int64_t tokens = throttle().OfDecodes(first.count);
     bool row_outside = false;
+    const double level = levels_.decodes_alone.At(first.count);
     const double rest =
-        dense_.decodes_alone.At(first.count, first.count, &row_outside);
+        level * dense_.decodes_alone.At(first.count, first.count, &row_outside);
+    const double scale = level * attention_scale_;
     const Curve row = attention_.decode.Slice(
         {static_cast<double>(first.count)}, &row_outside);
     DecodeGroup decode = first;
@@ -176,8 +181,7 @@ class ProfileModel final : public ThrottledModel {
       const double us = WithSkew(decode, 0, 0, [&](double, double length) {
         return row.At(length, &outside);
       });
-      duration =
-          RoundNanos(Throttled(rest + attention_scale_ * us, tokens, state));
+      duration = RoundNanos(Throttled(rest + scale * us, tokens, state));
       state = throttle().After(tokens, duration, state);
       Count(outside);
       decode.Advance();
@@ -193,11 +197,16 @@ class ProfileModel final : public ThrottledModel {
     bool outside = false;
     double rest = 0;
     const TablePoint point = Map(shape, &rest, &outside);
+    const bool decodes_alone = point.chunk == 0;
     const DenseTables& dense =
-        point.chunk == 0 ? dense_.decodes_alone : dense_.with_prefill;
+        decodes_alone ? dense_.decodes_alone : dense_.with_prefill;
+    const double level =
+        (decodes_alone ? levels_.decodes_alone : levels_.with_prefill)
+            .At(shape.num_tokens());
     double ns = Throttled(
-        dense.At(shape.num_tokens(), shape.num_sequences(), &outside),
-        attention_scale_ * (Attention(point, &outside) + rest), shape, state);
+        level * dense.At(shape.num_tokens(), shape.num_sequences(), &outside),
+        level * attention_scale_ * (Attention(point, &outside) + rest), shape,
+        state);
     ns += swapped_block_ns_ * static_cast<double>(shape.swapped_out_blocks +
                                                   shape.swapped_in_blocks);
     Count(outside);
@@ -373,6 +382,7 @@ class ProfileModel final : public ThrottledModel {
   const double overhead_keys_;
   const SkewTable skew_;
   const Dense dense_;
+  const Levels levels_;
   const AttentionShares shares_;
   const double attention_scale_;
   const double swapped_block_ns_;
@@ -523,8 +533,8 @@ absl::StatusOr<std::unique_ptr<CostModel>> CreateProfileModel(
   std::string description = Describe(tables, model, layers, options);
   return std::make_unique<ProfileModel>(
       options, std::move(tables.attention), std::move(tables.skew),
-      std::move(dense), tables.throttle, layers, swapped_block_ns,
-      std::move(description));
+      std::move(dense), std::move(tables.levels), tables.throttle, layers,
+      swapped_block_ns, std::move(description));
 }
 
 }  // namespace interleave::sim

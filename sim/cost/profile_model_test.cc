@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sim/cost/batch_shape.h"
+#include "sim/cost/level.h"
 #include "sim/cost/specs.h"
 
 namespace interleave::sim {
@@ -346,6 +347,21 @@ TEST(ProfileModelTest, ThrottlingOfMixedBatches) {
   const double us =
       dense * (1 + 0.2 * mean) + attention * (1 + (0.1 + 0.1 * share) * mean);
   EXPECT_NEAR(cost->IterationTime(mixed).micros(), us, 0.01);
+}
+
+TEST(ProfileModelTest, LevelsMultiplyWholeBatches) {
+  const std::vector<PrefillChunk> chunk = {{256, 64}};
+  const BatchShape prompt = Shape(chunk, {});
+  const BatchShape decodes = Shape({}, {1024, 1024, 1024});
+  ProfileTables tables = Tables();
+  tables.levels = {Level({{255, 3}, {256, 0.5}, {512, 3}}),
+                   Level({{2, 3}, {3, 2}, {4, 3}})};
+  const auto cost = Create(Options(), std::move(tables));
+  EXPECT_EQ(cost->IterationTime(prompt), SimDuration::Micros(0.5 * 5162));
+  EXPECT_EQ(cost->IterationTime(decodes), SimDuration::Micros(2 * 1956));
+  SimDuration time;
+  cost->DecodeTimes(decodes.decode, absl::MakeSpan(&time, 1));
+  EXPECT_EQ(time, SimDuration::Micros(2 * 1956));
 }
 
 TEST(ProfileModelTest, RecoveredRuleForgetsWhatRan) {

@@ -25,10 +25,12 @@ constexpr const char* kRequiredFiles[] = {"dense.csv", "per_sequence.csv",
                                           "attention.csv"};
 constexpr double kMostSlowdown = 10;
 constexpr double kMostThrottleTokens = 1e6;
+constexpr double kLargestLevelSize = 1e6;
+constexpr double kMostLevel = 10;
 
-constexpr const char* kOptionalFiles[] = {"skew_fit.csv",       "layers.csv",
-                                          "host_overhead.csv",  "throttle.csv",
-                                          "linear_choices.csv", "meta.yaml"};
+constexpr const char* kOptionalFiles[] = {
+    "skew_fit.csv", "layers.csv",         "host_overhead.csv", "throttle.csv",
+    "levels.csv",   "linear_choices.csv", "meta.yaml"};
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -393,6 +395,36 @@ absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
   return *throttle;
 }
 
+absl::StatusOr<Levels> ParseLevels(absl::string_view text,
+                                   absl::string_view source) {
+  std::map<std::string, std::vector<Level::Step>> steps = {
+      {"with_prefill", {}}, {"decodes_alone", {}}};
+  RETURN_IF_ERROR(ForEachCsvRow(
+      text, source, {"batches", "up_to", "factor"},
+      [&](const TableRow& row) -> absl::Status {
+        const auto kind = steps.find(std::string(row.Text(0)));
+        if (kind == steps.end()) {
+          return row.Error("batches must be with_prefill or decodes_alone");
+        }
+        ASSIGN_OR_RETURN(const double up_to, row.NonNegative(1));
+        ASSIGN_OR_RETURN(const double factor, row.NonNegative(2));
+        if (up_to < 1 || up_to > kLargestLevelSize) {
+          return row.Error("up_to must be between 1 and a million");
+        }
+        if (factor < 1 / kMostLevel || factor > kMostLevel) {
+          return row.Error("factor must be between 0.1 and 10");
+        }
+        const auto last = static_cast<int64_t>(up_to);
+        if (!kind->second.empty() && last <= kind->second.back().last) {
+          return row.Error("up_to must ascend");
+        }
+        kind->second.push_back({last, factor});
+        return absl::OkStatus();
+      }));
+  return Levels{Level(std::move(steps["with_prefill"])),
+                Level(std::move(steps["decodes_alone"]))};
+}
+
 absl::StatusOr<ProfileTables> ParseProfileTables(
     const std::map<std::string, std::string>& files, absl::string_view source) {
   const auto path = [&](const char* file) {
@@ -431,6 +463,9 @@ absl::StatusOr<ProfileTables> ParseProfileTables(
       throttle != nullptr) {
     ASSIGN_OR_RETURN(tables.throttle,
                      ParseThrottle(*throttle, path("throttle.csv")));
+  }
+  if (const std::string* const levels = text("levels.csv"); levels != nullptr) {
+    ASSIGN_OR_RETURN(tables.levels, ParseLevels(*levels, path("levels.csv")));
   }
   if (const std::string* const choices = text("linear_choices.csv");
       choices != nullptr) {

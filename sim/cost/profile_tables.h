@@ -23,6 +23,11 @@
 //                     memory_tokens,compute_tokens,memory_state (optional;
 //                     ours): one line, a ThrottleTable; the times of the other
 //                     files are then those of a recovered card
+//   levels.csv        batches,up_to,factor (optional; ours): by what the sum of
+//                     the tables is multiplied for whole batches,
+//                     "with_prefill" by tokens and "decodes_alone" by
+//                     sequences; each line is for sizes above the line's
+//                     before, the last also for larger ones
 //   linear_choices.csv  which algorithms the linear layers had (optional; ours;
 //                     sim/kernel_executor/linear_choices.h): kept as it is
 //   meta.yaml         optional; `key: value` lines at its left margin are kept.
@@ -46,6 +51,7 @@
 #include "sim/cost/cost.pb.h"
 #include "sim/cost/grid.h"
 #include "sim/cost/host_overhead.h"
+#include "sim/cost/level.h"
 #include "sim/cost/throttle.h"
 
 namespace interleave::sim {
@@ -96,6 +102,12 @@ class SkewTable {
   std::vector<double> alphas_;
 };
 
+// 1 where there is no levels.csv.
+struct Levels {
+  Level with_prefill;
+  Level decodes_alone;
+};
+
 struct ProfileTables {
   LayerCurves dense;
   LayerCurves per_sequence;
@@ -106,6 +118,7 @@ struct ProfileTables {
   std::optional<HostOverhead> host;
   // Of a card that is never throttled where there is no throttle.csv.
   ThrottleTable throttle;
+  Levels levels;
   std::string linear_choices;
   std::map<std::string, std::string> meta;
 };
@@ -124,6 +137,8 @@ absl::StatusOr<HostOverhead> ParseHostOverhead(absl::string_view text,
                                                absl::string_view source);
 absl::StatusOr<ThrottleTable> ParseThrottle(absl::string_view text,
                                             absl::string_view source);
+absl::StatusOr<Levels> ParseLevels(absl::string_view text,
+                                   absl::string_view source);
 std::map<std::string, std::string> ParseMeta(absl::string_view text);
 
 // Tables from the texts of their files, by name ("dense.csv"); `source` stands

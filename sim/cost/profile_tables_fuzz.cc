@@ -50,6 +50,15 @@ void Slowdown(absl::string_view text) {
   CHECK(mean >= 0 && mean <= 1);
 }
 
+void WholeBatches(absl::string_view text) {
+  const auto levels = ParseLevels(text, "fuzz");
+  if (!levels.ok()) return;
+  for (const int64_t size : {1, 512, 1'000'000'000}) {
+    CHECK(levels->with_prefill.At(size) > 0);
+    CHECK(levels->decodes_alone.At(size) > 0);
+  }
+}
+
 }  // namespace
 }  // namespace interleave::sim
 
@@ -75,6 +84,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 't':
       interleave::sim::Slowdown(text);
+      break;
+    case 'v':
+      interleave::sim::WholeBatches(text);
       break;
     default:
       interleave::sim::ParseMeta(text);

@@ -214,6 +214,23 @@ TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
         << line;
   }
   files.erase("throttle.csv");
+  EXPECT_EQ(tables.levels.with_prefill.At(512), 1);
+  files["levels.csv"] =
+      "batches,up_to,factor\nwith_prefill,511,0.97\nwith_prefill,512,0.9\n"
+      "decodes_alone,8,1.01\n";
+  ASSERT_OK_AND_ASSIGN(const ProfileTables leveled,
+                       ParseProfileTables(files, "p"));
+  EXPECT_EQ(leveled.levels.with_prefill.At(511), 0.97);
+  EXPECT_EQ(leveled.levels.with_prefill.At(4096), 0.9);
+  EXPECT_EQ(leveled.levels.decodes_alone.At(3), 1.01);
+  for (const char* line : {"with_prefill,0,1", "with_prefill,8,0.01",
+                           "with_prefill,8,11", "with_prefill,2e6,1", "all,8,1",
+                           "with_prefill,8,1\nwith_prefill,8,1"}) {
+    files["levels.csv"] = absl::StrCat("batches,up_to,factor\n", line, "\n");
+    EXPECT_THAT(ParseProfileTables(files, "p"), Invalid("p/levels.csv:"))
+        << line;
+  }
+  files.erase("levels.csv");
   EXPECT_EQ(tables.layers.size(), 1u);
   EXPECT_EQ(tables.host->constant.nanos(), 20'000);
   EXPECT_EQ(tables.meta.at("gpu"), "H");

@@ -110,7 +110,7 @@ TEST(KernelRunsTest, WithinWhatIsDocumented) {
       if (found == statistics.end()) continue;
       const double error = std::abs(d.simulated_ms / found->second - 1);
       // Waiting grows without bound towards capacity, and its error with it.
-      const double most = absl::StartsWith(d.statistic, "TTFT") ? 0.18 : 0.05;
+      const double most = absl::StartsWith(d.statistic, "TTFT") ? 0.20 : 0.05;
       EXPECT_LT(error, most)
           << run.policy << " at " << run.rate_rps << ", " << d.statistic << ": "
           << d.simulated_ms << " ms for " << found->second;
@@ -121,7 +121,7 @@ TEST(KernelRunsTest, WithinWhatIsDocumented) {
   }
   EXPECT_EQ(count, 108);
   EXPECT_LT(sum / count, 0.024);
-  EXPECT_GE(close, 83);
+  EXPECT_GE(close, 88);
 }
 
 }  // namespace

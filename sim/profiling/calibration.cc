@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "base/sim_time.h"
+#include "sim/cost/level.h"
 #include "sim/cost/throttle.h"
 
 namespace interleave::sim {
@@ -57,6 +59,18 @@ struct Sized {
 struct KindBins {
   std::vector<std::pair<double, size_t>> by_last;  // last size, bin
   std::map<double, size_t> own;                    // size, bin
+
+  // The next larger one where a size has none.  REQUIRES: there are any.
+  size_t BinOf(double size) const {
+    const auto found = own.find(size);
+    if (found != own.end()) return found->second;
+    for (const auto& [last, bin] : by_last) {
+      if (size <= last) return bin;
+    }
+    if (!by_last.empty()) return by_last.back().second;
+    const auto next = own.lower_bound(size);
+    return next == own.end() ? own.rbegin()->second : next->second;
+  }
 };
 
 // `own`: samples of one size that make a bin; `of_bin`: of others.
@@ -94,6 +108,7 @@ KindBins Sort(std::vector<Sized> samples, int64_t own, size_t of_bin,
 // A sample in a table's states.
 struct Row {
   size_t bin;
+  double table_us;
   double ratio;  // device over table
   // The state's mean, times the share of memory and of matrix products.
   double memory;
@@ -122,7 +137,7 @@ std::vector<Row> RowsOf(absl::Span<const SeriesSample> series, const Bins& bins,
     const double mean = throttle.MeanState(tokens, s.table_us, state);
     if (bins.of_sample[i] < bins.count) {
       const double share = ComputeShareOf(s, table);
-      rows.push_back({bins.of_sample[i], s.device_us / s.table_us,
+      rows.push_back({bins.of_sample[i], s.table_us, s.device_us / s.table_us,
                       mean * (1 - share), mean * share});
     }
     state = throttle.After(tokens, SimDuration::Micros(s.device_us), state);
@@ -135,19 +150,19 @@ double Slower(const Row& row, const ThrottleTable& table) {
          table.compute_slowdown * row.compute;
 }
 
-// Least squares of the levels, the slowdowns being known.
+// By which the samples of a bin take together what the tables say, the
+// slowdowns being known: that, not each by itself, is what requests wait for.
 std::vector<double> LevelsOf(const std::vector<Row>& rows, size_t count,
                              const ThrottleTable& table) {
-  std::vector<double> xx(count, 0);
-  std::vector<double> xy(count, 0);
+  std::vector<double> said_us(count, 0);
+  std::vector<double> took_us(count, 0);
   for (const Row& row : rows) {
-    const double slower = Slower(row, table);
-    xx[row.bin] += slower * slower;
-    xy[row.bin] += slower * row.ratio;
+    said_us[row.bin] += row.table_us * Slower(row, table);
+    took_us[row.bin] += row.table_us * row.ratio;
   }
   std::vector<double> levels(count, 1);
   for (size_t i = 0; i < count; ++i) {
-    if (xx[i] > 0) levels[i] = xy[i] / xx[i];
+    if (said_us[i] > 0) levels[i] = took_us[i] / said_us[i];
   }
   return levels;
 }
@@ -202,14 +217,22 @@ double ErrorOf(const std::vector<Row>& rows, const std::vector<double>& levels,
   return error;
 }
 
+// The steps between sizes of one bin and of the next.
 Level LevelOf(const KindBins& kind, const std::vector<double>& levels) {
-  std::vector<Level::Bin> bins;
+  std::set<int64_t> lasts;
   for (const auto& [last, bin] : kind.by_last) {
-    bins.push_back({last, levels[bin]});
+    lasts.insert(static_cast<int64_t>(last));
   }
-  std::map<double, double> own;
-  for (const auto& [size, bin] : kind.own) own[size] = levels[bin];
-  return Level(std::move(bins), std::move(own));
+  for (const auto& [size, bin] : kind.own) {
+    const auto own = static_cast<int64_t>(size);
+    if (own > 1) lasts.insert(own - 1);
+    lasts.insert(own);
+  }
+  std::vector<Level::Step> steps;
+  for (const int64_t last : lasts) {
+    steps.push_back({last, levels[kind.BinOf(static_cast<double>(last))]});
+  }
+  return Level(std::move(steps));
 }
 
 // The best of the tables that are tried out.
@@ -264,21 +287,6 @@ class Search {
 };
 
 }  // namespace
-
-Level::Level(std::vector<Bin> bins, std::map<double, double> own)
-    : bins_(std::move(bins)), own_(std::move(own)) {}
-
-double Level::At(double size) const {
-  const auto own = own_.find(size);
-  if (own != own_.end()) return own->second;
-  for (const Bin& bin : bins_) {
-    if (size <= bin.last) return bin.factor;
-  }
-  if (!bins_.empty()) return bins_.back().factor;
-  if (own_.empty()) return 1;
-  const auto next = own_.lower_bound(size);
-  return next == own_.end() ? own_.rbegin()->second : next->second;
-}
 
 Calibration CalibrateLevels(absl::Span<const SeriesSample> series) {
   Search search(series);

@@ -17,10 +17,10 @@
 #define SIM_PROFILING_CALIBRATION_H_
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "sim/cost/level.h"
 #include "sim/cost/throttle.h"
 
 namespace interleave::sim {
@@ -39,35 +39,14 @@ struct SeriesSample {
   double device_us = 0;
 };
 
-// By what a batch of a size is to be multiplied.
-class Level {
- public:
-  // One factor for sizes up to and including `last`.
-  struct Bin {
-    double last = 0;
-    double factor = 1;
-  };
-
-  Level() = default;
-  // `bins` ascend; the last stands for what is larger, too.  `own`: of sizes
-  // that have a factor of their own.
-  Level(std::vector<Bin> bins, std::map<double, double> own);
-
-  // 1 where nothing is known.
-  double At(double size) const;
-
- private:
-  std::vector<Bin> bins_;
-  std::map<double, double> own_;
-};
-
 struct Calibration {
   ThrottleTable throttle;
   Level with_prefill;   // by tokens
   Level decodes_alone;  // by sequences
 };
 
-// The least squared relative error; time constants, numbers of tokens from
+// The least squared relative error, and batches of a size that take together
+// what they took; time constants, numbers of tokens from
 // which on a batch multiplies matrices all the time, and (where decodes alone
 // are of several sizes) memory states are tried out.  The card had recovered
 // before the first sample.  Batches with prompts of a size that occurs often

@@ -12,22 +12,6 @@
 namespace interleave::sim {
 namespace {
 
-TEST(LevelTest, ByHand) {
-  const Level level({{100, 0.9}, {200, 1.1}}, {{64, 0.5}, {1024, 0.7}});
-  EXPECT_EQ(level.At(1), 0.9);
-  EXPECT_EQ(level.At(64), 0.5);
-  EXPECT_EQ(level.At(65), 0.9);
-  EXPECT_EQ(level.At(100), 0.9);
-  EXPECT_EQ(level.At(101), 1.1);
-  EXPECT_EQ(level.At(1000), 1.1);
-  EXPECT_EQ(level.At(1024), 0.7);
-  EXPECT_EQ(Level().At(5), 1);
-  const Level own({}, {{64, 0.5}, {1024, 0.7}});
-  EXPECT_EQ(own.At(1), 0.5);
-  EXPECT_EQ(own.At(65), 0.7);
-  EXPECT_EQ(own.At(5000), 0.7);
-}
-
 // What the tables of a fake card are off by.
 double TrueLevel(int64_t tokens, int64_t decodes) {
   if (tokens == 0) return decodes <= 32 ? 1.02 : 0.97;
@@ -72,13 +56,13 @@ std::vector<SeriesSample> Series(const ThrottleTable& table, double noise,
 
 void ExpectLevels(const Calibration& calibration, double within) {
   EXPECT_NEAR(calibration.with_prefill.At(1024), 0.9, within);
-  for (const double tokens : {200, 700, 1023, 1025, 2000}) {
+  for (const int64_t tokens : {200, 700, 1023, 1025, 2000}) {
     EXPECT_NEAR(calibration.with_prefill.At(tokens), 0.95, within) << tokens;
   }
-  for (const double decodes : {5, 20}) {
+  for (const int64_t decodes : {5, 20}) {
     EXPECT_NEAR(calibration.decodes_alone.At(decodes), 1.02, within);
   }
-  for (const double decodes : {60, 200, 300}) {
+  for (const int64_t decodes : {60, 200, 300}) {
     EXPECT_NEAR(calibration.decodes_alone.At(decodes), 0.97, within);
   }
 }

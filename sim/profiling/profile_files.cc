@@ -58,6 +58,15 @@ std::string AttentionCsv(const ProfileData& data) {
   return text;
 }
 
+std::string LevelLines(absl::string_view batches, const Level& level) {
+  std::string text;
+  for (const Level::Step& step : level.steps()) {
+    absl::StrAppendFormat(&text, "%s,%d,%.5f\n", batches, step.last,
+                          step.factor);
+  }
+  return text;
+}
+
 std::string SkewCsv(const ProfileData& data) {
   std::string text = "n,kv_mean,kv_big,variation,t_us,deviation\n";
   for (const SkewSample& s : data.skew) {
@@ -92,6 +101,12 @@ std::map<std::string, std::string> ProfileFiles(
         "compute_tokens,memory_state\n%.0f,%.4f,%.4f,%.0f,%.0f,%.2f\n",
         t.time_constant_us, t.compute_slowdown, t.memory_slowdown,
         t.memory_tokens, t.compute_tokens, t.memory_state);
+  }
+  const std::string levels =
+      LevelLines("with_prefill", data.levels.with_prefill) +
+      LevelLines("decodes_alone", data.levels.decodes_alone);
+  if (!levels.empty()) {
+    files["levels.csv"] = "batches,up_to,factor\n" + levels;
   }
   std::string& text = files["meta.yaml"];
   for (const auto& [key, value] : meta) {

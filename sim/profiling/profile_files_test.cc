@@ -3,6 +3,7 @@
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sim/cost/level.h"
 #include "sim/cost/profile_tables.h"
 
 namespace interleave::sim {
@@ -18,6 +19,7 @@ ProfileData Data() {
   data.mixed.values = {{{16, 0, 1, 16}, 7.125}};
   data.skew = {{8, 100, 400, 0.5, 9, 0.1}, {8, 120, 120, 0, 9, -0.3}};
   data.throttle = {46'000, 0.126, 0.083, 128, 1024, 0.25};
+  data.levels = {Level({{511, 0.97}, {512, 0.9}}), Level({{64, 1.02}})};
   data.host_constant_us = 31.257;
   data.host_per_sequence_us = 0.125;
   return data;
@@ -52,6 +54,9 @@ TEST(ProfileFilesTest, Text) {
   EXPECT_EQ(files.at("throttle.csv"),
             "time_constant_us,compute_slowdown,memory_slowdown,memory_tokens,"
             "compute_tokens,memory_state\n46000,0.1260,0.0830,128,1024,0.25\n");
+  EXPECT_EQ(files.at("levels.csv"),
+            "batches,up_to,factor\nwith_prefill,511,0.97000\n"
+            "with_prefill,512,0.90000\ndecodes_alone,64,1.02000\n");
   EXPECT_EQ(files.at("meta.yaml"), "gpu: a card\n");
 }
 
@@ -73,6 +78,9 @@ TEST(ProfileFilesTest, CanBeReadBack) {
   EXPECT_EQ(tables.layers.size(), 3u);
   EXPECT_EQ(tables.host->constant.nanos(), 31260);
   EXPECT_EQ(tables.throttle.time_constant_us, 46'000);
+  EXPECT_EQ(tables.levels.with_prefill.steps(),
+            Data().levels.with_prefill.steps());
+  EXPECT_EQ(tables.levels.decodes_alone.At(64), 1.02);
 }
 
 TEST(CheckCsvTest, Text) {

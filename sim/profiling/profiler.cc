@@ -671,7 +671,7 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
           : CalibrateLevels(series);
   data_.throttle = calibration.throttle;
   timer_.set_throttle(data_.throttle);
-  Apply(calibration);
+  data_.levels = {calibration.with_prefill, calibration.decodes_alone};
   FitHost();
   return data_;
 }
@@ -706,21 +706,6 @@ double Profiler::DecodeAttentionUs(const Grid& decode,
   return options_.num_layers *
          decode.At({count, static_cast<double>(group.kv_tokens) / count},
                    &outside);
-}
-
-// Every table by the level of the batches it is for.
-void Profiler::Apply(const Calibration& calibration) {
-  const auto chunks = [&](double tokens) {
-    return calibration.with_prefill.At(tokens);
-  };
-  const auto decodes = [&](double sequences) {
-    return calibration.decodes_alone.At(sequences);
-  };
-  for (auto& [tokens, us] : data_.iteration) us *= chunks(tokens);
-  for (auto& [sequences, us] : data_.decode_iteration) us *= decodes(sequences);
-  for (auto& [at, us] : data_.prefill.values) us *= chunks(at[0]);
-  for (auto& [at, us] : data_.mixed.values) us *= chunks(at[0] + at[2]);
-  for (auto& [at, us] : data_.decode.values) us *= decodes(at[0]);
 }
 
 absl::StatusOr<std::vector<CheckRow>> Profiler::Check(CostModel& model,

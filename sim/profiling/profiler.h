@@ -62,6 +62,7 @@
 #include "sim/cost/batch_shape.h"
 #include "sim/cost/cost_model.h"
 #include "sim/cost/grid.h"
+#include "sim/cost/profile_tables.h"
 #include "sim/cost/throttle.h"
 #include "sim/profiling/batch_timer.h"
 #include "sim/profiling/calibration.h"
@@ -120,6 +121,7 @@ struct StageReport {
 // Times in microseconds; of attention, a layer.
 struct ProfileData {
   ThrottleTable throttle;
+  Levels levels;
   std::map<double, double> iteration;
   std::map<double, double> decode_iteration;
   std::map<double, double> lm_head;
@@ -205,7 +207,6 @@ class Profiler {
       std::function<std::vector<MeasuredBatch>(absl::Span<const double>)>;
   GridFunction FunctionOf(SampleFunction sample, BatchesAt batches_at);
   void FitHost();
-  void Apply(const Calibration& calibration);
   BatchLimits Limits() const;
 
   absl::StatusOr<GridSample> Attention(const MeasuredBatch& batch,
