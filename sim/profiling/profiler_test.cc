@@ -10,19 +10,23 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "base/sim_time.h"
 #include "base/statistics.h"
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sim/cost/batch_shape.h"
 #include "sim/cost/profile_model.h"
 #include "sim/cost/profile_tables.h"
 #include "sim/cost/specs.h"
+#include "sim/executor.h"
+#include "sim/kernel_executor/batch_runner.h"
 #include "sim/profiling/profile_files.h"
 #include "sim/profiling/random_batches.h"
 #include "sim/profiling/serve.h"
-#include "sim/profiling/served_series.h"
 
 namespace interleave::sim {
 namespace {
@@ -45,9 +49,13 @@ class FakeEngine final : public BatchTimer {
     const double us =
         UsAt(batch, heat) * (1 + noise * (2 * random_.Uniform01() - 1));
     if (clock_follows_power) heat = HeatAfter(batch, us, heat);
-    const double host = 20 + 0.5 * static_cast<double>(batch.num_sequences());
-    now += absl::Microseconds(us + host + 10);
-    return BatchTime{SimDuration::Micros(us), SimDuration::Micros(host)};
+    const SimDuration host = HostTime(batch.num_sequences());
+    now += absl::Microseconds(us + host.micros() + 10);
+    return BatchTime{SimDuration::Micros(us), host};
+  }
+
+  static SimDuration HostTime(int64_t sequences) {
+    return SimDuration::Micros(20 + 0.5 * static_cast<double>(sequences));
   }
 
   // By how much a hot card is slower at a batch that takes so long on a
@@ -154,6 +162,37 @@ class FakeEngine final : public BatchTimer {
   Rng random_{11};
 };
 
+// The engine, as what serves requests sees it.
+class FakeRunner final : public BatchRunner {
+ public:
+  explicit FakeRunner(FakeEngine* engine) : engine_(*engine) {}
+
+  absl::StatusOr<DecoderTiming> Run(const DecoderBatch& batch,
+                                    DecoderOutput* output) override {
+    MeasuredBatch measured;
+    size_t samples = 0;
+    for (const DecoderSequence& s : batch.sequences) {
+      if (s.num_tokens > 1) {
+        measured.chunks.push_back({s.num_tokens, s.cached_tokens});
+      } else {
+        measured.decode_kv.push_back(s.cached_tokens);
+      }
+      if (s.sample) ++samples;
+    }
+    ASSIGN_OR_RETURN(const BatchTime time, engine_.Time(measured));
+    output->tokens.assign(samples, 7);
+    output->logit_gaps.assign(samples, 1);
+    return DecoderTiming{time.device, time.host};
+  }
+  int32_t vocab_size() const override { return 1000; }
+  int32_t block_size() const override { return 16; }
+  int64_t num_blocks() const override { return 64 * 256; }
+  std::string Description() const override { return "a fake engine"; }
+
+ private:
+  FakeEngine& engine_;
+};
+
 class ProfilerTest : public ::testing::Test {
  protected:
   ProfilerOptions Options(absl::Duration budget) {
@@ -168,27 +207,20 @@ class ProfilerTest : public ::testing::Test {
     options.graph_sizes = {1, 2, 4, 8, 16, 32, 64};
     options.budget = budget;
     options.now = [this] { return engine_.now; };
-    options.serve = [this](CostModel&, const OnServed& on_served) {
-      return ServeSeries(on_served);
+    options.serve = [this](CostModel& cost, const OnServed& on_served) {
+      ServeOptions serve;
+      serve.limits = {.max_num_seqs = 64,
+                      .max_num_batched_tokens = 1024,
+                      .max_model_len = 4096};
+      serve.max_tokens = 2048;
+      FakeRunner runner(&engine_);
+      return Serve(runner, cost, serve,
+                   [&](const BatchShape& shape, IterationTiming timing) {
+                     timing.host = FakeEngine::HostTime(shape.num_sequences());
+                     return on_served(shape, timing);
+                   });
     };
     return options;
-  }
-
-  absl::Status ServeSeries(const OnServed& on_served) {
-    BatchLimits limits;
-    limits.max_tokens = 1024;
-    limits.max_context = 4096;
-    limits.max_sequences = 64;
-    limits.max_kv = 4096;
-    ServedSeries series(Rng(17), limits);
-    while (true) {
-      const MeasuredBatch batch = series.Next();
-      ASSIGN_OR_RETURN(const BatchTime time, engine_.Time(batch));
-      IterationTiming timing;
-      timing.device = time.device;
-      timing.host = time.host;
-      if (!on_served(batch.shape(), timing)) return absl::OkStatus();
-    }
   }
 
   std::string JournalPath() {
@@ -295,11 +327,11 @@ TEST_F(ProfilerTest, TellsACardsThrottlingFromItsTimes) {
   Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
   ASSERT_OK_AND_ASSIGN(const ProfileData data, MeasureAndCalibrate(profiler));
   const auto model = ModelOf(data);
-  // The fake is at every moment where an exponential is; Throttle steps.
-  EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 8e3);
+  // Time constants are tried in steps of 5%.
+  EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 5e3);
   EXPECT_NEAR(data.throttle.compute_slowdown, FakeEngine::kLargeSlower, 0.01);
-  EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.008);
-  EXPECT_NEAR(data.throttle.memory_state, 0, 0.11);
+  EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.005);
+  EXPECT_NEAR(data.throttle.memory_state, 0, 1e-9);
   const std::vector<MeasuredBatch> batches = {
       Mixed({2048, 0}, 0, 0), Mixed({520, 0}, 0, 0), Mixed({512, 0}, 0, 0),
       Mixed({1024, 4096}, 1, 4096), Typical(8, 64)};

@@ -15,6 +15,25 @@ constexpr double kMedianPrompt = 800;
 constexpr double kPromptSigma = 0.85;
 constexpr int kMostChunks = 6;
 
+// Lognormal around a median, in [1, longest].
+int32_t LogNormalLength(Rng& rng, double median, double sigma,
+                        int32_t longest) {
+  const double length = rng.LogNormal(DeterministicLog(median), sigma);
+  return static_cast<int32_t>(
+      std::clamp(std::floor(length), 1.0, static_cast<double>(longest)));
+}
+
+int32_t PromptLength(Rng& rng, int32_t longest) {
+  return LogNormalLength(rng, kMedianPrompt, kPromptSigma, longest);
+}
+
+// In [1, largest], uniform in the logarithm.
+int32_t LogUniform(Rng& rng, int32_t largest) {
+  const double x =
+      DeterministicExp(rng.Uniform01() * DeterministicLog(largest + 1.0));
+  return std::clamp(static_cast<int32_t>(x), 1, largest);
+}
+
 void AddDecodes(Rng& rng, const BatchLimits& limits, MeasuredBatch* batch) {
   const int32_t count = LogUniform(rng, limits.max_sequences - kMostChunks);
   batch->decode_kv =
@@ -38,23 +57,6 @@ void AddPrompts(Rng& rng, const BatchLimits& limits, int32_t tokens,
 }
 
 }  // namespace
-
-int32_t LogNormalLength(Rng& rng, double median, double sigma,
-                        int32_t longest) {
-  const double length = rng.LogNormal(DeterministicLog(median), sigma);
-  return static_cast<int32_t>(
-      std::clamp(std::floor(length), 1.0, static_cast<double>(longest)));
-}
-
-int32_t PromptLength(Rng& rng, int32_t longest) {
-  return LogNormalLength(rng, kMedianPrompt, kPromptSigma, longest);
-}
-
-int32_t LogUniform(Rng& rng, int32_t largest) {
-  const double x =
-      DeterministicExp(rng.Uniform01() * DeterministicLog(largest + 1.0));
-  return std::clamp(static_cast<int32_t>(x), 1, largest);
-}
 
 std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
                                    double sigma, int32_t longest) {

@@ -18,15 +18,6 @@ struct BatchLimits {
   int32_t max_kv = 8192;
 };
 
-// Lognormal around a median, in [1, longest].
-int32_t LogNormalLength(Rng& rng, double median, double sigma, int32_t longest);
-
-// Of a conversation's prompt, in [1, longest].
-int32_t PromptLength(Rng& rng, int32_t longest);
-
-// In [1, largest], uniform in the logarithm.
-int32_t LogUniform(Rng& rng, int32_t largest);
-
 // `count` lengths, lognormal around a median, in [1, longest].
 std::vector<int32_t> UnevenLengths(Rng& rng, int32_t count, double median,
                                    double sigma, int32_t longest);
