@@ -71,13 +71,14 @@ class Throttle {
 
   // What `tokens` below are of a batch: decodes alone, however many, are no
   // more than move memory.
+  int64_t TokensOf(int64_t tokens_beside_prefill, int64_t decodes) const {
+    return tokens_beside_prefill > 0 ? tokens_beside_prefill
+                                     : std::min(decodes, memory_tokens_);
+  }
   int64_t TokensOf(const BatchShape& shape) const {
-    const int64_t tokens = shape.tokens_beside_prefill();
-    return tokens > 0 ? tokens : OfDecodes(shape.decode.count);
+    return TokensOf(shape.tokens_beside_prefill(), shape.decode.count);
   }
-  int64_t OfDecodes(int64_t count) const {
-    return std::min(count, memory_tokens_);
-  }
+  int64_t OfDecodes(int64_t count) const { return TokensOf(0, count); }
 
   // What is added to a batch's time on a throttled card, as a share of it.
   double Slowdown(int64_t tokens) const {

@@ -131,9 +131,8 @@ std::vector<Row> RowsOf(absl::Span<const SeriesSample> series, const Bins& bins,
   double state = 0;
   for (size_t i = 0; i < series.size(); ++i) {
     const SeriesSample& s = series[i];
-    const int64_t tokens = s.tokens_beside_prefill > 0
-                               ? s.tokens_beside_prefill
-                               : throttle.OfDecodes(s.decodes);
+    const int64_t tokens =
+        throttle.TokensOf(s.tokens_beside_prefill, s.decodes);
     const double mean = throttle.MeanState(tokens, s.table_us, state);
     if (bins.of_sample[i] < bins.count) {
       const double share = ComputeShareOf(s, table);

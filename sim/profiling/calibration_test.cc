@@ -45,7 +45,7 @@ std::vector<SeriesSample> Series(const ThrottleTable& table, double noise,
     const double moves_memory = s.decode_attention_us / s.table_us;
     const double slowdown = moves_memory * throttle.Slowdown(0) +
                             (1 - moves_memory) * throttle.Slowdown(tokens);
-    const int64_t leads = tokens > 0 ? tokens : throttle.OfDecodes(s.decodes);
+    const int64_t leads = throttle.TokensOf(tokens, s.decodes);
     s.device_us = us * (1 + slowdown * throttle.MeanState(leads, us, state));
     s.device_us *= 1 + noise * (2 * rng.Uniform01() - 1);
     state = throttle.After(leads, SimDuration::Micros(s.device_us), state);

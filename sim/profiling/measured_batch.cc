@@ -1,10 +1,10 @@
 #include "sim/profiling/measured_batch.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 namespace interleave::sim {
 namespace {
@@ -38,17 +38,19 @@ int64_t MeasuredBatch::num_sequences() const {
 }
 
 BatchShape MeasuredBatch::shape() const {
+  DecodeGroup decode;
+  for (const int32_t kv : decode_kv) decode.Add(kv);
+  return ShapeOf(chunks, decode);
+}
+
+BatchShape ShapeOf(absl::Span<const PrefillChunk> chunks,
+                   const DecodeGroup& decode) {
   BatchShape shape;
   shape.prefill = chunks;
   for (const PrefillChunk& chunk : chunks) {
     shape.prefill_tokens += chunk.query_tokens;
   }
-  for (const int64_t kv : decode_kv) {
-    ++shape.decode.count;
-    shape.decode.kv_tokens += kv;
-    shape.decode.kv_tokens_squared += kv * kv;
-    shape.decode.kv_tokens_max = std::max(shape.decode.kv_tokens_max, kv);
-  }
+  shape.decode = decode;
   return shape;
 }
 
@@ -64,14 +66,17 @@ MeasuredBatch Mixed(PrefillChunk chunk, int32_t count, int32_t kv) {
   return batch;
 }
 
-std::string KeyOf(const MeasuredBatch& batch) {
+std::string KeyOf(absl::Span<const PrefillChunk> chunks) {
   std::string key;
-  for (const PrefillChunk& chunk : batch.chunks) {
+  for (const PrefillChunk& chunk : chunks) {
     absl::StrAppend(&key, key.empty() ? "" : "+", chunk.query_tokens, "@",
                     chunk.context_tokens);
   }
-  if (key.empty()) key += "-";
-  key += "|";
+  return key.empty() ? "-" : key;
+}
+
+std::string KeyOf(const MeasuredBatch& batch) {
+  std::string key = absl::StrCat(KeyOf(batch.chunks), "|");
   AppendDecodes(batch, &key);
   switch (batch.part) {
     case BatchPart::kAll:

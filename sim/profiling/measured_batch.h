@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "sim/cost/batch_shape.h"
 #include "sim/kernel_executor/batch_runner.h"
 
@@ -40,6 +41,13 @@ MeasuredBatch Decodes(int32_t count, int32_t kv);
 
 // One chunk, and `count` decodes of one length beside it.
 MeasuredBatch Mixed(PrefillChunk chunk, int32_t count, int32_t kv);
+
+// What a cost model is asked; refers to `chunks`.
+BatchShape ShapeOf(absl::Span<const PrefillChunk> chunks,
+                   const DecodeGroup& decode);
+
+// "512@1024+16@0": tokens and context; "-" for none.
+std::string KeyOf(absl::Span<const PrefillChunk> chunks);
 
 // A name without commas, equal for equal batches: "512@1024+16@0|64x2048|all",
 // and "|linear" without attention, "|attention" without the rest; "64~2048" for

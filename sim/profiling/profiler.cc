@@ -68,27 +68,11 @@ SeriesSample SampleOf(const BatchShape& shape, const BatchTime& time) {
   return sample;
 }
 
-BatchShape ShapeOf(absl::Span<const PrefillChunk> chunks,
-                   const DecodeGroup& decode) {
-  BatchShape shape;
-  shape.prefill = chunks;
-  for (const PrefillChunk& chunk : chunks) {
-    shape.prefill_tokens += chunk.query_tokens;
-  }
-  shape.decode = decode;
-  return shape;
-}
-
-// Chunks as tokens@context; of decodes their number, and of their lengths the
-// sum, the sum of squares and the largest.
-std::string ServedKey(absl::Span<const PrefillChunk> chunks,
-                      const DecodeGroup& decode) {
-  std::string key;
-  for (const PrefillChunk& chunk : chunks) {
-    absl::StrAppend(&key, key.empty() ? "" : "+", chunk.query_tokens, "@",
-                    chunk.context_tokens);
-  }
-  return absl::StrCat(key.empty() ? "-" : key, "|", decode.count, ":",
+// Of decodes their number, and of their lengths the sum, the sum of squares and
+// the largest.
+std::string ServedKey(const BatchShape& shape) {
+  const DecodeGroup& decode = shape.decode;
+  return absl::StrCat(KeyOf(shape.prefill), "|", decode.count, ":",
                       decode.kv_tokens, ":", decode.kv_tokens_squared, ":",
                       decode.kv_tokens_max);
 }
@@ -653,9 +637,7 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
     const BatchShape shape = ShapeOf(served[n].chunks, served[n].decode);
     const BatchTime& time = served[n].time;
     RETURN_IF_ERROR(
-        journal_->Add(absl::StrCat("served ", n, " ",
-                                   ServedKey(served[n].chunks, shape.decode)),
-                      time));
+        journal_->Add(absl::StrCat("served ", n, " ", ServedKey(shape)), time));
     SeriesSample& sample = series.emplace_back(SampleOf(shape, time));
     const int64_t outside = recovered.stats().outside_grid;
     sample.table_us = recovered.IterationTime(shape).micros();
