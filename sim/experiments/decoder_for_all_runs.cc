@@ -1,16 +1,13 @@
 // Links the GPU's decoder into an experiment; all its runs share one.
 
 #include <memory>
-#include <utility>
 
 #include "absl/status/statusor.h"
-#include "base/status_macros.h"
 #include "sim/experiments/shared_runner.h"
 #include "sim/kernel_executor/batch_runner.h"
-#include "sim/kernel_executor/decoder.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/runner_registry.h"
-#include "sim/kernel_executor/warm_up.h"
+#include "sim/kernel_executor/warm_decoder.h"
 
 namespace interleave::sim {
 namespace {
@@ -18,16 +15,9 @@ namespace {
 // What policies without a budget of tokens get.
 constexpr int32_t kTokens = 16384;
 
-absl::StatusOr<std::unique_ptr<BatchRunner>> MakeDecoder(
-    const DecoderOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, Decoder::Create(options));
-  RETURN_IF_ERROR(WarmUp(options, *decoder));
-  return decoder;
-}
-
 absl::StatusOr<std::unique_ptr<BatchRunner>> Share(
     const DecoderOptions& options) {
-  static SharedRunner& shared = *new SharedRunner(&MakeDecoder, kTokens);
+  static SharedRunner& shared = *new SharedRunner(&CreateWarmDecoder, kTokens);
   return shared.Create(options);
 }
 

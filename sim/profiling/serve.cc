@@ -17,6 +17,7 @@
 #include "scheduler/request.h"
 #include "sim/cost/host_overhead.h"
 #include "sim/kernel_executor/kernel_executor.h"
+#include "sim/kernel_executor/runner_proxy.h"
 #include "sim/metrics/metrics.h"
 #include "sim/replica.h"
 #include "sim/simulation.h"
@@ -52,23 +53,6 @@ constexpr Way kWays[] = {{"unified_budget", nullptr, 0},
                          {"split_fuse", "budget_tokens", 1024},
                          {"prefill_first", nullptr, 0},
                          {"orca", nullptr, 0}};
-
-class BorrowedRunner final : public BatchRunner {
- public:
-  explicit BorrowedRunner(BatchRunner* runner) : runner_(*runner) {}
-
-  absl::StatusOr<DecoderTiming> Run(const DecoderBatch& batch,
-                                    DecoderOutput* output) override {
-    return runner_.Run(batch, output);
-  }
-  int32_t vocab_size() const override { return runner_.vocab_size(); }
-  int32_t block_size() const override { return runner_.block_size(); }
-  int64_t num_blocks() const override { return runner_.num_blocks(); }
-  std::string Description() const override { return runner_.Description(); }
-
- private:
-  BatchRunner& runner_;
-};
 
 class BorrowedModel final : public CostModel {
  public:
@@ -197,9 +181,9 @@ absl::StatusOr<Outcome> ServeOne(BatchRunner& runner, CostModel& cost,
   kernels.max_tokens = options.max_tokens;
   Outcome outcome = Outcome::kGoesOn;
   auto executor = std::make_unique<ToldExecutor>(
-      std::make_unique<KernelExecutor>(
-          std::make_unique<BorrowedRunner>(&runner),
-          std::make_unique<BorrowedModel>(&cost), HostOverhead(), kernels),
+      std::make_unique<KernelExecutor>(std::make_unique<RunnerProxy>(&runner),
+                                       std::make_unique<BorrowedModel>(&cost),
+                                       HostOverhead(), kernels),
       &workload, &on_served, &outcome);
   Replica::Options replica;
   replica.policy_name = way.policy;
