@@ -594,7 +594,7 @@ cudaError_t MakeStreamOperand(const void* data, int64_t rows, int64_t columns,
 }
 
 int64_t GateUpSums(const StreamSplit& split) {
-  return int64_t{split.blocks} * (kStreamTokens / 8) * kConsumers * 4;
+  return int64_t{split.blocks} * (SharedSums<kStreamTokens>::kBytes / 4);
 }
 
 int64_t GateUpReady(const StreamSplit& split) {
