@@ -167,6 +167,7 @@ sim::ProfilerOptions OptionsOf(const Request& request, int num_layers,
   options.budget = absl::Minutes(request.minutes);
   options.now = environment.now;
   options.serve = [&engine, &request](sim::CostModel& cost,
+                                      absl::Duration planned,
                                       const sim::OnServed& on_served) {
     const EngineLimits limits = LimitsOf(request);
     sim::ServeOptions serve;
@@ -175,6 +176,7 @@ sim::ProfilerOptions OptionsOf(const Request& request, int num_layers,
         serve.limits.max_num_batched_tokens, limits.max_num_batched_tokens);
     serve.limits.max_model_len = std::min(kLongestServed, limits.max_model_len);
     serve.max_tokens = limits.max_num_batched_tokens;
+    serve.seconds = absl::ToDoubleSeconds(planned);
     return sim::Serve(*engine.runner, cost, serve, on_served);
   };
   return options;

@@ -34,7 +34,7 @@ constexpr int kMostStateSteps = 12;
 // says what is common to many, it takes more of them.
 constexpr int64_t kOwn = 32;
 constexpr size_t kOfBin = 64;
-constexpr size_t kOfDecodeBin = 512;
+constexpr size_t kOfDecodeBin = 256;
 constexpr int64_t kNeverOwn = std::numeric_limits<int64_t>::max();
 // How many times as long as expected is a hiccup.
 constexpr double kHiccup = 2;

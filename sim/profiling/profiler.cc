@@ -52,7 +52,10 @@ constexpr double kLinearShare = 0.2;
 constexpr double kDecodeShare = 0.3;
 constexpr double kPrefillShare = 0.38;
 constexpr double kMixedShare = 0.68;
-constexpr double kServedShare = 0.94;
+constexpr double kServedShare = 0.96;
+// What is planned to be served of what is left, so that no policy is cut short.
+constexpr double kPlannedShare = 0.92;
+constexpr absl::Duration kShortestServed = absl::Seconds(5);
 // The share that the first grid of mixed batches may take.
 constexpr double kMixedGridShare = 0.3;
 // Tokens by which the linear layers' curve is refined.
@@ -665,8 +668,13 @@ absl::StatusOr<std::vector<Profiler::ServedBatch>> Profiler::ServeUntilEnough(
   std::vector<ServedBatch> served;
   served.reserve(kMostServed);
   bool stopped = false;
+  const absl::Duration left =
+      begin_ + kServedShare * options_.budget - options_.now();
+  const absl::Duration planned =
+      std::max(kShortestServed, kPlannedShare * left);
   RETURN_IF_ERROR(options_.serve(
-      cost, [&](const BatchShape& shape, const IterationTiming& timing) {
+      cost, planned,
+      [&](const BatchShape& shape, const IterationTiming& timing) {
         served.push_back({{shape.prefill.begin(), shape.prefill.end()},
                           shape.decode,
                           {timing.device, timing.host}});

@@ -91,9 +91,10 @@ struct ProfilerOptions {
   // they take.
   absl::Duration budget = absl::Minutes(5);
   uint64_t seed = 1;
-  // Has the engine at work until it is told that it is enough (serve.h); the
-  // model never throttles.
-  std::function<absl::Status(CostModel&, const OnServed&)> serve;
+  // Has the engine at work, for about so long, until it is told that it is
+  // enough (serve.h); the model never throttles.
+  std::function<absl::Status(CostModel&, absl::Duration, const OnServed&)>
+      serve;
   std::function<absl::Time()> now = &absl::Now;
   // Told how much of the budget is used, in [0, 1], after each measurement;
   // Cancelled where it answers false.

@@ -207,12 +207,14 @@ class ProfilerTest : public ::testing::Test {
     options.graph_sizes = {1, 2, 4, 8, 16, 32, 64};
     options.budget = budget;
     options.now = [this] { return engine_.now; };
-    options.serve = [this](CostModel& cost, const OnServed& on_served) {
+    options.serve = [this](CostModel& cost, absl::Duration planned,
+                           const OnServed& on_served) {
       ServeOptions serve;
       serve.limits = {.max_num_seqs = 64,
                       .max_num_batched_tokens = 1024,
                       .max_model_len = 4096};
       serve.max_tokens = 2048;
+      serve.seconds = absl::ToDoubleSeconds(planned);
       FakeRunner runner(&engine_);
       return Serve(runner, cost, serve,
                    [&](const BatchShape& shape, IterationTiming timing) {
@@ -331,7 +333,8 @@ TEST_F(ProfilerTest, TellsACardsThrottlingFromItsTimes) {
   EXPECT_NEAR(data.throttle.time_constant_us, 50e3, 5e3);
   EXPECT_NEAR(data.throttle.compute_slowdown, FakeEngine::kLargeSlower, 0.01);
   EXPECT_NEAR(data.throttle.memory_slowdown, FakeEngine::kSmallSlower, 0.005);
-  EXPECT_NEAR(data.throttle.memory_state, 0, 1e-9);
+  // A served card is hot and cold at the same sizes too seldom to say more.
+  EXPECT_LE(data.throttle.memory_state, 0.1);
   const std::vector<MeasuredBatch> batches = {
       Mixed({2048, 0}, 0, 0), Mixed({520, 0}, 0, 0), Mixed({512, 0}, 0, 0),
       Mixed({1024, 4096}, 1, 4096), Typical(8, 64)};

@@ -1,6 +1,7 @@
 #include "sim/profiling/serve.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "base/status_macros.h"
 #include "scheduler/registry.h"
 #include "scheduler/request.h"
+#include "scheduler/request_spec.h"
 #include "sim/cost/host_overhead.h"
 #include "sim/kernel_executor/kernel_executor.h"
 #include "sim/kernel_executor/runner_proxy.h"
@@ -30,16 +32,19 @@ namespace {
 
 // Means and spreads of the logarithm, about those of the Azure conversation
 // trace of 2023.
-constexpr double kMeanPrompt = 1000;
+constexpr double kMeanPrompt = 1150;
 constexpr double kPromptSigma = 1.0;
 constexpr double kMeanOutput = 210;
 constexpr double kOutputSigma = 0.85;
 // Of a request's tokens, at most so much are the prompt's.
 constexpr double kPromptShare = 0.75;
-// Shares of what the runner can do, which is estimated by so many decodes at a
-// time: a little less than it can.
-constexpr double kLoads[] = {0.35, 0.7, 0.95, 1.15};
-constexpr int64_t kDecodes = 64;
+// Shares of what the runner can do in full batches: from where hardly two
+// requests meet to where more and more wait.
+constexpr double kLowLoad = 0.2;
+constexpr double kHighLoad = 2;
+// Of a policy's time; then what has arrived is worked off: decodes of many
+// sequences alone, which policies that prefer prompts have only then.
+constexpr double kArrivingShare = 0.65;
 
 // A policy, with an option that says how many tokens with prompts it computes
 // at once.
@@ -68,30 +73,32 @@ class BorrowedModel final : public CostModel {
   CostModel& model_;
 };
 
-// What has come of a policy at a rate.
-enum class Outcome { kGoesOn, kAllArrived, kEnough };
+// What has come of a policy.
+struct Outcome {
+  SimDuration served;
+  bool time_is_up = false;
+  bool enough = false;
+};
 
-// Runs batches on kernels, and tells of them. Ends the simulation with the last
-// arrival: the longest answers would keep it busy for as long again.
+// Runs batches on kernels, and tells of them. Ends the simulation when its time
+// is up: the longest answers would keep it busy for as long again.
 class ToldExecutor final : public Executor {
  public:
-  ToldExecutor(std::unique_ptr<KernelExecutor> kernels, Workload* workload,
+  ToldExecutor(std::unique_ptr<KernelExecutor> kernels, SimDuration time,
                const OnServed* on_served, Outcome* outcome)
       : kernels_(std::move(kernels)),
-        workload_(*workload),
+        time_(time),
         on_served_(*on_served),
         outcome_(*outcome) {}
 
   absl::Status Run(const Batch& batch, IterationTiming& timing) override {
     RETURN_IF_ERROR(kernels_->Run(batch, timing));
-    if (!on_served_(batch.shape, timing)) {
-      outcome_ = Outcome::kEnough;
-    } else if (workload_.NextArrival() == SimTime::Infinity()) {
-      outcome_ = Outcome::kAllArrived;
-    }
-    return outcome_ == Outcome::kGoesOn
-               ? absl::OkStatus()
-               : absl::CancelledError("no more is to be served");
+    outcome_.served += batch.idle + timing.device + timing.host;
+    outcome_.time_is_up = outcome_.served >= time_;
+    outcome_.enough = !on_served_(batch.shape, timing);
+    return outcome_.time_is_up || outcome_.enough
+               ? absl::CancelledError("no more is to be served")
+               : absl::OkStatus();
   }
   SimDuration HostTime(int64_t num_sequences) const override {
     return kernels_->HostTime(num_sequences);
@@ -108,9 +115,42 @@ class ToldExecutor final : public Executor {
 
  private:
   const std::unique_ptr<KernelExecutor> kernels_;
-  Workload& workload_;
+  const SimDuration time_;
   const OnServed& on_served_;
   Outcome& outcome_;
+};
+
+// Requests whose rate rises or falls on a line.
+class SlopingWorkload final : public Workload {
+ public:
+  // `even`: on average one a second.
+  SlopingWorkload(std::unique_ptr<Workload> even, double first_rps,
+                  double last_rps, double seconds)
+      : even_(std::move(even)),
+        first_rps_(first_rps),
+        slope_((last_rps - first_rps) / seconds) {}
+
+  SimTime NextArrival() override { return WhenSloping(even_->NextArrival()); }
+  scheduler::RequestSpec Next() override {
+    scheduler::RequestSpec spec = even_->Next();
+    spec.arrival = WhenSloping(spec.arrival);
+    return spec;
+  }
+
+ private:
+  // When as many are expected: first t + slope t^2 / 2.
+  SimTime WhenSloping(SimTime even) const {
+    if (even == SimTime::Infinity()) return even;
+    const double expected = (even - SimTime()).seconds();
+    // Of the rate by then; more than a falling one can have are at its end.
+    const double square = first_rps_ * first_rps_ + 2 * slope_ * expected;
+    return SimTime::FromSeconds(
+        2 * expected / (first_rps_ + std::sqrt(std::max(0.0, square))));
+  }
+
+  const std::unique_ptr<Workload> even_;
+  const double first_rps_;
+  const double slope_;  // requests a second, a second
 };
 
 // Requests a second, if each took its share of batches of one kind.
@@ -121,8 +161,7 @@ double CapacityOf(CostModel& cost, const ServeOptions& options) {
   prompts.prefill = absl::MakeConstSpan(&chunk, 1);
   prompts.prefill_tokens = chunk.query_tokens;
   BatchShape decodes;
-  const int64_t count =
-      std::min<int64_t>(kDecodes, options.limits.max_num_seqs);
+  const int64_t count = options.limits.max_num_seqs;
   const auto length = static_cast<int64_t>(kMeanPrompt + kMeanOutput / 2);
   for (int64_t i = 0; i < count; ++i) decodes.decode.Add(length);
   const double seconds =
@@ -141,11 +180,17 @@ void SetLength(double mean, double sigma, int32_t longest,
   law.set_max(longest);
 }
 
-// Lasts the longer the higher the load, which takes its time to build up.
+SimDuration TimeOfOne(const ServeOptions& options) {
+  return SimDuration::Seconds(options.seconds / std::size(kWays));
+}
+
 absl::StatusOr<std::unique_ptr<Workload>> MakeWorkload(
-    double load, double capacity_rps, const ServeOptions& options,
+    bool rises, double capacity_rps, const ServeOptions& options,
     uint64_t seed) {
-  const double rate_rps = load * capacity_rps;
+  const double seconds = kArrivingShare * TimeOfOne(options).seconds();
+  double first_rps = kLowLoad * capacity_rps;
+  double last_rps = kHighLoad * capacity_rps;
+  if (!rises) std::swap(first_rps, last_rps);
   WorkloadConfig config;
   const auto longest_prompt =
       static_cast<int32_t>(kPromptShare * options.limits.max_model_len);
@@ -154,10 +199,13 @@ absl::StatusOr<std::unique_ptr<Workload>> MakeWorkload(
   SetLength(kMeanOutput, kOutputSigma,
             options.limits.max_model_len - longest_prompt,
             config.mutable_generator()->mutable_output_tokens());
-  config.mutable_arrival()->mutable_poisson()->set_rate_rps(rate_rps);
+  config.mutable_arrival()->mutable_poisson()->set_rate_rps(1);
   config.set_num_requests(
-      1 + static_cast<int64_t>(rate_rps * load * options.seconds));
-  return CreateWorkload(config, seed, nullptr);
+      1 + static_cast<int64_t>((first_rps + last_rps) / 2 * seconds));
+  ASSIGN_OR_RETURN(std::unique_ptr<Workload> even,
+                   CreateWorkload(config, seed, nullptr));
+  return std::make_unique<SlopingWorkload>(std::move(even), first_rps, last_rps,
+                                           seconds);
 }
 
 absl::StatusOr<std::unique_ptr<scheduler::Policy>> MakePolicy(
@@ -170,7 +218,7 @@ absl::StatusOr<std::unique_ptr<scheduler::Policy>> MakePolicy(
   return scheduler::CreatePolicy(way.policy, options);
 }
 
-// One policy at one rate.
+// One policy.
 absl::StatusOr<Outcome> ServeOne(BatchRunner& runner, CostModel& cost,
                                  const ServeOptions& options, const Way& way,
                                  Workload& workload,
@@ -179,12 +227,12 @@ absl::StatusOr<Outcome> ServeOne(BatchRunner& runner, CostModel& cost,
                    MakePolicy(way, options.limits));
   KernelExecutor::Options kernels;
   kernels.max_tokens = options.max_tokens;
-  Outcome outcome = Outcome::kGoesOn;
+  Outcome outcome;
   auto executor = std::make_unique<ToldExecutor>(
       std::make_unique<KernelExecutor>(std::make_unique<RunnerProxy>(&runner),
                                        std::make_unique<BorrowedModel>(&cost),
                                        HostOverhead(), kernels),
-      &workload, &on_served, &outcome);
+      TimeOfOne(options), &on_served, &outcome);
   Replica::Options replica;
   replica.policy_name = way.policy;
   replica.engine.limits = options.limits;
@@ -199,11 +247,12 @@ absl::StatusOr<Outcome> ServeOne(BatchRunner& runner, CostModel& cost,
   RoundRobinRouter router;
   Simulation simulation(&workload, &router, std::move(replicas));
   const absl::Status status = simulation.Run();
-  if (outcome != Outcome::kGoesOn) return outcome;
+  if (outcome.time_is_up || outcome.enough) return outcome;
   RETURN_IF_ERROR(status);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "none of the last requests could be served: the KV cache has ",
-      runner.num_blocks(), " blocks"));
+  if (outcome.served > SimDuration::Zero()) return outcome;
+  return absl::InvalidArgumentError(
+      absl::StrCat("none of the requests could be served: the KV cache has ",
+                   runner.num_blocks(), " blocks"));
 }
 
 }  // namespace
@@ -211,16 +260,14 @@ absl::StatusOr<Outcome> ServeOne(BatchRunner& runner, CostModel& cost,
 absl::Status Serve(BatchRunner& runner, CostModel& cost,
                    const ServeOptions& options, const OnServed& on_served) {
   const double capacity_rps = CapacityOf(cost, options);
-  Outcome outcome = Outcome::kGoesOn;
-  for (uint64_t i = 0; outcome != Outcome::kEnough; ++i) {
-    // Each row of a Latin square has every way, each column every load.
-    const uint64_t row = i / std::size(kWays);
-    const uint64_t column = i % std::size(kWays);
-    ASSIGN_OR_RETURN(const std::unique_ptr<Workload> workload,
-                     MakeWorkload(kLoads[(row + column) % std::size(kLoads)],
-                                  capacity_rps, options, options.seed + i));
-    ASSIGN_OR_RETURN(outcome, ServeOne(runner, cost, options, kWays[column],
-                                       *workload, on_served));
+  Outcome outcome;
+  for (uint64_t i = 0; !outcome.enough; ++i) {
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<Workload> workload,
+        MakeWorkload(i % 2 == 0, capacity_rps, options, options.seed + i));
+    ASSIGN_OR_RETURN(
+        outcome, ServeOne(runner, cost, options, kWays[i % std::size(kWays)],
+                          *workload, on_served));
   }
   return absl::OkStatus();
 }

@@ -1,9 +1,10 @@
 // Serve: an engine at work on what is to be profiled.
 //
-// Requests as those of conversations arrive at random and are served under one
-// policy and at one rate for some seconds, then under the next: whole batches
-// as simulations have them, with the caches, the lengths, the rows of prompts,
-// the load that lasts and the host's work that batches made for a profile lack.
+// Requests as those of conversations arrive at random, under one policy ever
+// more of them until they are more than can be served, under the next ever
+// fewer: whole batches of every size as simulations have them, with the caches,
+// the lengths, the rows of prompts, the load that lasts and the host's work
+// that batches made for a profile lack.
 
 #ifndef SIM_PROFILING_SERVE_H_
 #define SIM_PROFILING_SERVE_H_
@@ -24,16 +25,17 @@ struct ServeOptions {
   scheduler::Limits limits;
   // Tokens that the runner takes at once; longer batches run in parts.
   int64_t max_tokens = 8192;
-  // Of one policy at the rate of what the runner can do; less at lower rates.
-  double seconds = 10;
+  // Of all policies together, once.
+  double seconds = 90;
   uint64_t seed = 1;
 };
 
 // Told of each batch that has run; false where that is enough.
 using OnServed = std::function<bool(const BatchShape&, const IterationTiming&)>;
 
-// Goes on until told that it is enough.  The rates are shares of what the
-// runner can do by `cost`, a model of it, which is asked and told nothing else.
+// Goes on, from the first policy again with other requests, until told that it
+// is enough.  Rates are shares of what the runner can do by `cost`, a model of
+// it, which is asked and told nothing else.
 // Errors are those of the runner, and InvalidArgument where it is too small for
 // a request.
 absl::Status Serve(BatchRunner& runner, CostModel& cost,

@@ -61,6 +61,7 @@ TEST(ServeTest, HasEveryKindOfBatchUntilToldThatItIsEnough) {
   int batches = 0;
   int decodes_alone = 0;
   int many_decodes_alone = 0;
+  int64_t most_decodes = 0;
   int prompts_alone = 0;
   int mixed = 0;
   int few_decodes = 0;
@@ -75,6 +76,7 @@ TEST(ServeTest, HasEveryKindOfBatchUntilToldThatItIsEnough) {
         if (shape.prefill.empty()) {
           ++decodes_alone;
           if (shape.decode.count > 64) ++many_decodes_alone;
+          most_decodes = std::max(most_decodes, shape.decode.count);
           if (shape.decode.count < 8) ++few_decodes;
         } else if (shape.decode.count == 0) {
           ++prompts_alone;
@@ -82,12 +84,13 @@ TEST(ServeTest, HasEveryKindOfBatchUntilToldThatItIsEnough) {
           ++mixed;
           tokens.insert(shape.num_tokens());
         }
-        return ++batches < 8'000;
+        return ++batches < 12'000;
       }));
-  EXPECT_EQ(batches, 8'000);
+  EXPECT_EQ(batches, 12'000);
   EXPECT_GT(decodes_alone, 4'000);
   EXPECT_GT(few_decodes, 300);
   EXPECT_GT(many_decodes_alone, 100);
+  EXPECT_EQ(most_decodes, 256);
   EXPECT_GT(prompts_alone, 100);
   EXPECT_GT(mixed, 500);
   // Full batches of each budget, and orca's, which has none.
