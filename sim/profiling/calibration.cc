@@ -167,11 +167,13 @@ std::vector<double> LevelsOf(const std::vector<Row>& rows, size_t count,
 }
 
 // Of the slowdowns, by what the samples of a bin have apart: their mean says
-// nothing, since the level, which is known but for that, takes it up.
+// nothing, since the level, which is known but for that, takes it up. A sample
+// counts by its time, since that is what requests wait for: there are many
+// short ones, of few decodes.
 void FitSlowdowns(const std::vector<Row>& rows,
                   const std::vector<double>& levels, ThrottleTable* table) {
   struct Means {
-    double n = 0;
+    double us = 0;
     double memory = 0;
     double compute = 0;
     double ratio = 0;
@@ -179,10 +181,10 @@ void FitSlowdowns(const std::vector<Row>& rows,
   std::vector<Means> means(levels.size());
   for (const Row& row : rows) {
     Means& mean = means[row.bin];
-    mean.n += 1;
-    mean.memory += row.memory;
-    mean.compute += row.compute;
-    mean.ratio += row.ratio / levels[row.bin];
+    mean.us += row.table_us;
+    mean.memory += row.table_us * row.memory;
+    mean.compute += row.table_us * row.compute;
+    mean.ratio += row.table_us * row.ratio / levels[row.bin];
   }
   double mm = 0;
   double mc = 0;
@@ -191,14 +193,14 @@ void FitSlowdowns(const std::vector<Row>& rows,
   double cy = 0;
   for (const Row& row : rows) {
     const Means& mean = means[row.bin];
-    const double m = row.memory - mean.memory / mean.n;
-    const double c = row.compute - mean.compute / mean.n;
-    const double y = row.ratio / levels[row.bin] - mean.ratio / mean.n;
-    mm += m * m;
-    mc += m * c;
-    cc += c * c;
-    my += m * y;
-    cy += c * y;
+    const double m = row.memory - mean.memory / mean.us;
+    const double c = row.compute - mean.compute / mean.us;
+    const double y = row.ratio / levels[row.bin] - mean.ratio / mean.us;
+    mm += row.table_us * m * m;
+    mc += row.table_us * m * c;
+    cc += row.table_us * c * c;
+    my += row.table_us * m * y;
+    cy += row.table_us * c * y;
   }
   const double determinant = mm * cc - mc * mc;
   if (determinant <= 0) return;
@@ -211,7 +213,7 @@ double ErrorOf(const std::vector<Row>& rows, const std::vector<double>& levels,
   double error = 0;
   for (const Row& row : rows) {
     const double off = row.ratio - levels[row.bin] * Slower(row, table);
-    error += off * off;
+    error += row.table_us * off * off;
   }
   return error;
 }
