@@ -1,4 +1,4 @@
-// Quantiles of a few numbers.
+// Quantiles, mean and spread of a few numbers.
 
 #ifndef BASE_STATISTICS_H_
 #define BASE_STATISTICS_H_
@@ -17,6 +17,15 @@ double Quantile(std::vector<double> values, double q);
 inline double Median(std::vector<double> values) {
   return Quantile(std::move(values), 0.5);
 }
+
+struct Spread {
+  double mean = 0;
+  // Standard deviation of a single one, by n - 1; 0 of one number.
+  double deviation = 0;
+};
+
+// REQUIRES: values is not empty.
+Spread SpreadOf(const std::vector<double>& values);
 
 }  // namespace interleave
 

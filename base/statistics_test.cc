@@ -1,5 +1,7 @@
 #include "base/statistics.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
 
 namespace interleave {
@@ -18,6 +20,14 @@ TEST(MedianTest, ByHand) {
   EXPECT_EQ(Median({5}), 5);
   EXPECT_EQ(Median({9, 1, 5}), 5);
   EXPECT_EQ(Median({9, 1, 5, 2}), 3.5);
+}
+
+TEST(SpreadTest, ByHand) {
+  EXPECT_EQ(SpreadOf({7}).mean, 7);
+  EXPECT_EQ(SpreadOf({7}).deviation, 0);
+  EXPECT_EQ(SpreadOf({1, 2, 6}).mean, 3);
+  // (4 + 1 + 9) / 2.
+  EXPECT_DOUBLE_EQ(SpreadOf({1, 2, 6}).deviation, std::sqrt(7.0));
 }
 
 }  // namespace

@@ -34,6 +34,7 @@
 #include "sim/cost/specs.h"
 #include "sim/cost_model_executor.h"
 #include "sim/executor.h"
+#include "sim/jittered_executor.h"
 #include "sim/kernel_executor/batch_runner.h"
 #include "sim/kernel_executor/decoder_options.h"
 #include "sim/kernel_executor/kernel_executor.h"
@@ -126,6 +127,12 @@ absl::Status CheckKind(const SimulationConfig& config) {
         absl::StrCat("num_replicas is ", config.num_replicas(),
                      "; only one replica can be run"));
   }
+  const double jitter = config.device_time_jitter();
+  if (!(jitter >= 0 && jitter <= JitteredExecutor::kMostJitter)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "device_time_jitter is ", jitter, "; it must be between 0 and ",
+        JitteredExecutor::kMostJitter));
+  }
   if (!RunsKernels(config)) return absl::OkStatus();
   constexpr char kRemedy[] = "; use executor: COST_MODEL";
   if (config.cost().tensor_parallel() != 1) {
@@ -143,6 +150,11 @@ absl::Status CheckKind(const SimulationConfig& config) {
         "async_scheduling is on, and no iteration is planned while kernels "
         "run",
         kRemedy));
+  }
+  if (jitter != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device_time_jitter is ", jitter,
+                     ", and kernels take what they take", kRemedy));
   }
   return absl::OkStatus();
 }
@@ -262,7 +274,12 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(
     const scheduler::Policy& policy, std::unique_ptr<CostModel> cost,
     const HostOverhead& overhead, const RunOptions& run, Setup& setup) {
   if (!RunsKernels(setup.config)) {
-    return std::make_unique<CostModelExecutor>(std::move(cost), overhead);
+    auto executor =
+        std::make_unique<CostModelExecutor>(std::move(cost), overhead);
+    const double jitter = setup.config.device_time_jitter();
+    if (jitter == 0) return executor;
+    return std::make_unique<JitteredExecutor>(std::move(executor), jitter,
+                                              setup.config.seed());
   }
   ASSIGN_OR_RETURN(const DecoderOptions decoder,
                    DecoderOptionsOf(setup, policy));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
+#include "base/statistics.h"
 #include "sim/output/csv.h"
 
 namespace interleave::sim {
@@ -23,6 +24,13 @@ double Rounded(double value) {
   while (value < 100 * unit) unit /= 10;
   return std::round(value / unit) * unit;
 }
+
+constexpr double ComparisonRow::*kFigures[] = {
+    &ComparisonRow::ttft_p50_ms,    &ComparisonRow::ttft_p99_ms,
+    &ComparisonRow::tbt_p50_ms,     &ComparisonRow::tbt_p99_ms,
+    &ComparisonRow::requests_per_s, &ComparisonRow::output_tokens_per_s,
+    &ComparisonRow::slo_attainment, &ComparisonRow::interference,
+    &ComparisonRow::preemptions};
 
 bool Dominates(const ComparisonRow& a, const ComparisonRow& b) {
   // Smaller is better.
@@ -45,6 +53,20 @@ std::string Figure(double value) {
 }
 
 }  // namespace
+
+RepeatedRow OfRepeats(absl::Span<const ComparisonRow> repeats) {
+  RepeatedRow row = {repeats[0], repeats[0]};
+  for (const auto figure : kFigures) {
+    std::vector<double> values;
+    for (const ComparisonRow& repeat : repeats) {
+      values.push_back(repeat.*figure);
+    }
+    const Spread spread = SpreadOf(values);
+    row.mean.*figure = spread.mean;
+    row.deviation.*figure = spread.deviation;
+  }
+  return row;
+}
 
 void MarkParetoBest(std::vector<ComparisonRow>& rows) {
   for (ComparisonRow& row : rows) {
@@ -101,7 +123,7 @@ std::string ComparisonCsv(absl::Span<const ComparisonRow> rows) {
         .Number(row.output_tokens_per_s)
         .Number(row.slo_attainment)
         .Number(row.interference)
-        .Int(row.preemptions)
+        .Number(row.preemptions)
         .Int(row.pareto_best ? 1 : 0)
         .End();
     csv += line.text();

@@ -4,7 +4,6 @@
 #ifndef SIM_EXPERIMENTS_COMPARISON_H_
 #define SIM_EXPERIMENTS_COMPARISON_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +11,7 @@
 
 namespace interleave::sim {
 
-// One policy under one load.
+// One policy under one load, in one run or on average of several.
 struct ComparisonRow {
   std::string policy;
   double rate_rps = 0;
@@ -25,11 +24,21 @@ struct ComparisonRow {
   // Shares in [0, 1].
   double slo_attainment = 0;
   double interference = 0;
-  int64_t preemptions = 0;
+  double preemptions = 0;
   // No other row of the same load is at least as good in TTFT P99, TBT P99 and
   // output tokens a second, and better in one of them.
   bool pareto_best = false;
 };
+
+// All figures of runs of one policy under one load: their means, and the
+// standard deviations of single runs (0 of one run).
+struct RepeatedRow {
+  ComparisonRow mean;
+  ComparisonRow deviation;
+};
+
+// REQUIRES: there are any.
+RepeatedRow OfRepeats(absl::Span<const ComparisonRow> repeats);
 
 // Sets pareto_best.  Figures that agree to three significant digits are equal:
 // nobody is better for a difference that the table does not show.

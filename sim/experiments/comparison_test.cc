@@ -1,5 +1,6 @@
 #include "sim/experiments/comparison.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,31 @@ TEST(ParetoTest, EqualRowsAreBothBest) {
   EXPECT_THAT(Best({Row(1, 100, 10, 500), Row(1, 100, 10, 502)}),
               ElementsAre(false, true));
   EXPECT_THAT(Best({Row(1, 0, 0, 0)}), ElementsAre(true));
+}
+
+TEST(OfRepeatsTest, ByHand) {
+  std::vector<ComparisonRow> rows = {Row(2, 100, 10, 500), Row(2, 104, 10, 500),
+                                     Row(2, 102, 10, 530)};
+  rows[1].preemptions = 3;
+  const RepeatedRow repeated = OfRepeats(rows);
+  EXPECT_EQ(repeated.mean.policy, "p");
+  EXPECT_EQ(repeated.mean.rate_rps, 2);
+  EXPECT_DOUBLE_EQ(repeated.mean.ttft_p99_ms, 102);
+  EXPECT_DOUBLE_EQ(repeated.mean.tbt_p99_ms, 10);
+  EXPECT_DOUBLE_EQ(repeated.mean.output_tokens_per_s, 510);
+  EXPECT_DOUBLE_EQ(repeated.mean.preemptions, 1);
+  // (4 + 4 + 0) / 2.
+  EXPECT_DOUBLE_EQ(repeated.deviation.ttft_p99_ms, 2);
+  EXPECT_DOUBLE_EQ(repeated.deviation.tbt_p99_ms, 0);
+  // (100 + 100 + 400) / 2.
+  EXPECT_DOUBLE_EQ(repeated.deviation.output_tokens_per_s, std::sqrt(300.0));
+}
+
+TEST(OfRepeatsTest, OneRunIsItsOwnMean) {
+  const RepeatedRow repeated = OfRepeats({Row(2, 100.1, 10.7, 500.3)});
+  EXPECT_EQ(repeated.mean.ttft_p99_ms, 100.1);
+  EXPECT_EQ(repeated.mean.output_tokens_per_s, 500.3);
+  EXPECT_EQ(repeated.deviation.ttft_p99_ms, 0);
 }
 
 std::vector<ComparisonRow> TwoLoads() {

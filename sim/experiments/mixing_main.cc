@@ -35,6 +35,7 @@
 #include "sim/metrics/metrics.h"
 #include "sim/output/output_folder.h"
 #include "sim/output/progress_bar.h"
+#include "sim/output/repeat_folder.h"
 #include "sim/output/run_output.h"
 #include "sim/run_result.h"
 
@@ -64,6 +65,7 @@ struct Request {
   std::string policies = kPolicies;
   std::vector<std::string> set;
   std::string out;
+  std::string repeats;
   std::string threads;
   bool overwrite = false;
   bool write_iterations = false;
@@ -91,6 +93,14 @@ std::vector<Flag> FlagTable(Request* request) {
          request->set.emplace_back(text);
          return absl::OkStatus();
        }},
+      StringFlag(
+          "repeats", "N",
+          "runs of each policy at each rate, with seeds that follow each "
+          "other, of which means are shown and deviations.csv has the "
+          "standard deviations; with --set=device_time_jitter=0.02 they "
+          "tell how much of a difference hangs on when exactly "
+          "iterations end; when absent 1",
+          &request->repeats),
       StringFlag("out", "DIR",
                  "where the results go; when absent a new folder "
                  "mixing_results",
@@ -170,14 +180,15 @@ absl::StatusOr<std::vector<double>> ParseRates(absl::string_view text) {
   return rates;
 }
 
-absl::StatusOr<size_t> ParseThreads(absl::string_view text) {
-  size_t threads = 0;
-  if (text.empty()) return threads;
-  if (!absl::SimpleAtoi(text, &threads) || threads < 1 || threads > 1024) {
+absl::StatusOr<size_t> ParseCount(absl::string_view flag,
+                                  absl::string_view text, size_t when_absent) {
+  size_t count = 0;
+  if (text.empty()) return when_absent;
+  if (!absl::SimpleAtoi(text, &count) || count < 1 || count > 1024) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--threads=", text, ": it must be a whole number from 1 to 1024"));
+        "--", flag, "=", text, ": it must be a whole number from 1 to 1024"));
   }
-  return threads;
+  return count;
 }
 
 // Unless a cost model is chosen: measured times, where they ship for this model
@@ -224,9 +235,10 @@ struct Run {
   std::string prefix;
 };
 
+// Repeats of one policy at one rate are next to each other.
 std::vector<Run> ListRuns(const SimulationConfig& base,
                           absl::Span<const PolicyChoice> policies,
-                          absl::Span<const double> rates) {
+                          absl::Span<const double> rates, size_t repeats) {
   std::vector<Run> runs;
   for (const double rate : rates) {
     for (const PolicyChoice& policy : policies) {
@@ -234,7 +246,15 @@ std::vector<Run> ListRuns(const SimulationConfig& base,
                  absl::StrFormat("runs/rate_%g/%s/", rate, policy.folder)};
       *run.config.mutable_policy() = policy.config;
       run.config.mutable_workload()->mutable_trace()->set_rate_rps(rate);
-      runs.push_back(std::move(run));
+      if (repeats == 1) {
+        runs.push_back(std::move(run));
+        continue;
+      }
+      for (size_t i = 0; i < repeats; ++i) {
+        Run& repeat = runs.emplace_back(run);
+        repeat.config.set_seed(base.seed() + i);
+        absl::StrAppend(&repeat.prefix, RepeatFolder(i + 1), "/");
+      }
     }
   }
   return runs;
@@ -260,7 +280,7 @@ ComparisonRow RowOf(const Run& run, const Metrics& metrics) {
   if (metrics.ledger().total() > 0) {
     row.interference = 1 - metrics.ledger().own_work / metrics.ledger().total();
   }
-  row.preemptions = metrics.preemptions();
+  row.preemptions = static_cast<double>(metrics.preemptions());
   return row;
 }
 
@@ -324,8 +344,8 @@ std::string Head(const SimulationConfig& config, const Outcome& outcome) {
                       "\n\n");
 }
 
-std::string Legend(const SimulationConfig& config) {
-  return absl::StrFormat(
+std::string Legend(const SimulationConfig& config, size_t repeats) {
+  std::string legend = absl::StrFormat(
       "\n* best: no other policy at this rate has a TTFT P99, a TBT P99 and a "
       "throughput\n  that are all at least as good, and one that is better.\n"
       "  SLO met: share of requests with TTFT <= %g ms and every gap between "
@@ -334,6 +354,34 @@ std::string Legend(const SimulationConfig& config) {
       "of decodes:\n  prompt chunks beside them, iterations without them, "
       "recomputation.\n",
       config.slo().ttft_ms(), config.slo().tbt_ms());
+  if (repeats > 1) {
+    absl::StrAppend(&legend, "  Means of ", repeats,
+                    " runs each; deviations.csv has their standard "
+                    "deviations.\n");
+  }
+  return legend;
+}
+
+struct Summary {
+  std::vector<ComparisonRow> means;
+  std::vector<ComparisonRow> deviations;
+  int64_t iterations = 0;
+};
+
+Summary Summarize(const std::vector<Outcome>& outcomes, size_t repeats) {
+  Summary summary;
+  std::vector<ComparisonRow> rows;
+  for (const Outcome& outcome : outcomes) {
+    summary.iterations += outcome.iterations;
+    rows.push_back(outcome.row);
+    if (rows.size() < repeats) continue;
+    RepeatedRow repeated = OfRepeats(rows);
+    summary.means.push_back(std::move(repeated.mean));
+    summary.deviations.push_back(std::move(repeated.deviation));
+    rows.clear();
+  }
+  MarkParetoBest(summary.means);
+  return summary;
 }
 
 absl::Status Mix(const Request& request, const MixingEnvironment& environment) {
@@ -341,7 +389,10 @@ absl::Status Mix(const Request& request, const MixingEnvironment& environment) {
   ASSIGN_OR_RETURN(const std::vector<PolicyChoice> policies,
                    ParsePolicies(request.policies));
   ASSIGN_OR_RETURN(const std::vector<double> rates, ParseRates(request.rates));
-  ASSIGN_OR_RETURN(const size_t threads, ParseThreads(request.threads));
+  ASSIGN_OR_RETURN(const size_t threads,
+                   ParseCount("threads", request.threads, 0));
+  ASSIGN_OR_RETURN(const size_t repeats,
+                   ParseCount("repeats", request.repeats, 1));
   ASSIGN_OR_RETURN(const SimulationConfig base,
                    BaseConfig(request, request.workload.empty()
                                            ? environment.default_workload
@@ -351,22 +402,21 @@ absl::Status Mix(const Request& request, const MixingEnvironment& environment) {
       OutputFolder::Create(
           request.out.empty() ? FreshFolder() : request.out,
           {.overwrite = request.overwrite, .replaceable = {"runs"}}));
-  const std::vector<Run> runs = ListRuns(base, policies, rates);
+  const std::vector<Run> runs = ListRuns(base, policies, rates, repeats);
   // Runs on a GPU take turns, so that each has its time alone.
   const bool on_kernels = base.executor() != SimulationConfig::COST_MODEL;
   ASSIGN_OR_RETURN(
       const std::vector<Outcome> outcomes,
       RunAll(runs, request, on_kernels ? 1 : threads, environment, *folder));
-  std::vector<ComparisonRow> rows;
-  int64_t iterations = 0;
-  for (const Outcome& outcome : outcomes) {
-    rows.push_back(outcome.row);
-    iterations += outcome.iterations;
+  const Summary summary = Summarize(outcomes, repeats);
+  const std::string text =
+      absl::StrCat(Head(base, outcomes[0]), ComparisonTable(summary.means),
+                   Legend(base, repeats));
+  RETURN_IF_ERROR(folder->AddFile("results.csv", ComparisonCsv(summary.means)));
+  if (repeats > 1) {
+    RETURN_IF_ERROR(
+        folder->AddFile("deviations.csv", ComparisonCsv(summary.deviations)));
   }
-  MarkParetoBest(rows);
-  const std::string text = absl::StrCat(Head(base, outcomes[0]),
-                                        ComparisonTable(rows), Legend(base));
-  RETURN_IF_ERROR(folder->AddFile("results.csv", ComparisonCsv(rows)));
   RETURN_IF_ERROR(folder->AddFile("table.txt", text));
   RETURN_IF_ERROR(folder->Commit());
   const double seconds =
@@ -376,7 +426,8 @@ absl::Status Mix(const Request& request, const MixingEnvironment& environment) {
                    << absl::StrFormat(
                           "\n%d simulations of %d iterations in %.1f s.  All "
                           "results are in\n%s\n",
-                          runs.size(), iterations, seconds, folder->path());
+                          runs.size(), summary.iterations, seconds,
+                          folder->path());
   return absl::OkStatus();
 }
 

@@ -97,6 +97,35 @@ TEST_F(MixingMainTest, WritesTableAndRuns) {
       ReadWholeFile(root_ / "out/table.txt"));
 }
 
+TEST_F(MixingMainTest, RepeatsAreAveraged) {
+  const Outcome outcome =
+      MixSmall({"--out=" + Path("out"), "--repeats=3",
+                "--set=device_time_jitter=0.02", "--policies=orca"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("Means of 3 runs each"),
+                                 HasSubstr("6 simulations of")));
+  EXPECT_THAT(
+      NamesIn(root_ / "out"),
+      ElementsAre("deviations.csv", "results.csv", "runs", "table.txt"));
+  EXPECT_THAT(NamesIn(root_ / "out/runs/rate_16/orca"),
+              ElementsAre("repeat_1", "repeat_2", "repeat_3"));
+  const auto requests = [&](const std::string& repeat) {
+    return ReadWholeFile(root_ / "out/runs/rate_16/orca" / repeat /
+                         "requests.csv");
+  };
+  EXPECT_NE(requests("repeat_1"), requests("repeat_2"));
+  EXPECT_NE(requests("repeat_2"), requests("repeat_3"));
+  const std::string deviations = ReadWholeFile(root_ / "out/deviations.csv");
+  EXPECT_EQ(std::count(deviations.begin(), deviations.end(), '\n'), 3);
+  // The first of them is the run without repeats.
+  ASSERT_EQ(MixSmall({"--out=" + Path("one"), "--policies=orca",
+                      "--set=device_time_jitter=0.02"})
+                .status,
+            0);
+  EXPECT_EQ(requests("repeat_1"),
+            ReadWholeFile(root_ / "one/runs/rate_16/orca/requests.csv"));
+}
+
 TEST_F(MixingMainTest, ThreadsChangeNothing) {
   ASSERT_EQ(MixSmall({"--out=" + Path("a"), "--threads=1"}).status, 0);
   ASSERT_EQ(MixSmall({"--out=" + Path("b"), "--threads=4"}).status, 0);
@@ -118,6 +147,8 @@ TEST_F(MixingMainTest, RefusesBadFlags) {
       {"--policies=fifo", "no policy is called \"fifo\""},
       {"--policies=stall_free{chunks: 1}", "chunks"},
       {"--threads=0", "--threads=0"},
+      {"--repeats=no", "--repeats=no"},
+      {"--set=device_time_jitter=0.5", "device_time_jitter is 0.5"},
       {"--set=slo.ttft=1", "ttft_ms"},
       {"--rate=1", "did you mean --rates?"},
       {"--workload=/nowhere.csv", "/nowhere.csv"},

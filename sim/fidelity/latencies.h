@@ -39,11 +39,14 @@ Latencies LatenciesOf(const std::vector<RequestTimes>& requests);
 absl::StatusOr<std::vector<RequestTimes>> ReadMeasuredRequests(
     absl::string_view text, absl::string_view name);
 
-// One statistic of two runs.
+// One statistic of two runs, or its means over repeats of either.
 struct Deviation {
   std::string statistic;
   double measured_ms = 0;
   double simulated_ms = 0;
+  // Standard deviations of single repeats (by n - 1); 0 where there are none.
+  double measured_deviation_ms = 0;
+  double simulated_deviation_ms = 0;
 
   // (simulated - measured) / measured.
   double relative() const {

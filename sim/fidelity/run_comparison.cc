@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -11,10 +12,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "base/csv.h"
 #include "base/sim_time.h"
+#include "base/statistics.h"
 #include "base/status_macros.h"
 #include "base/text_file.h"
+#include "sim/output/repeat_folder.h"
 
 namespace interleave::sim {
 namespace {
@@ -33,6 +37,63 @@ absl::StatusOr<Latencies> LatenciesIn(const std::string& folder) {
 bool IsMeanOrP90(const Deviation& deviation) {
   return absl::EndsWith(deviation.statistic, " mean") ||
          absl::EndsWith(deviation.statistic, " P90");
+}
+
+// Folders of runs, by the folder that stands for their repeats.
+using Runs = std::map<std::string, std::vector<std::string>>;
+
+absl::StatusOr<Runs> RunsBelow(const std::string& root) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> folders,
+                   FoldersWith(root, kRequests));
+  Runs runs;
+  for (const std::string& folder : folders) {
+    runs[std::string(WithoutRepeat(folder))].push_back(folder);
+  }
+  return runs;
+}
+
+// By statistic, of each of the folders.
+using Statistics = std::map<std::string, std::vector<double>>;
+
+absl::StatusOr<Statistics> StatisticsIn(
+    const std::string& root, const std::vector<std::string>& folders) {
+  Statistics statistics;
+  for (const std::string& folder : folders) {
+    ASSIGN_OR_RETURN(const Latencies latencies,
+                     LatenciesIn(absl::StrCat(root, "/", folder)));
+    for (const Deviation& d : Compare(latencies, latencies)) {
+      statistics[d.statistic].push_back(d.measured_ms);
+    }
+  }
+  return statistics;
+}
+
+absl::StatusOr<std::vector<Deviation>> CompareAll(
+    const std::string& measured_root, const std::vector<std::string>& measured,
+    const std::string& simulated_root,
+    const std::vector<std::string>& simulated) {
+  ASSIGN_OR_RETURN(Statistics of_measured,
+                   StatisticsIn(measured_root, measured));
+  ASSIGN_OR_RETURN(Statistics of_simulated,
+                   StatisticsIn(simulated_root, simulated));
+  std::vector<Deviation> deviations;
+  // In the order of the statistics.
+  for (Deviation& d : Compare(Latencies(), Latencies())) {
+    if (!IsMeanOrP90(d)) continue;
+    const Spread measured_spread = SpreadOf(of_measured[d.statistic]);
+    const Spread simulated_spread = SpreadOf(of_simulated[d.statistic]);
+    d.measured_ms = measured_spread.mean;
+    d.measured_deviation_ms = measured_spread.deviation;
+    d.simulated_ms = simulated_spread.mean;
+    d.simulated_deviation_ms = simulated_spread.deviation;
+    deviations.push_back(std::move(d));
+  }
+  return deviations;
+}
+
+// Behind a figure that is a mean.
+std::string Spreading(size_t runs, double deviation_ms) {
+  return runs > 1 ? absl::StrFormat(" +- %.2f", deviation_ms) : "";
 }
 
 }  // namespace
@@ -98,24 +159,19 @@ std::string RunPair::policy() const { return name.substr(name.rfind('/') + 1); }
 
 absl::StatusOr<std::vector<RunPair>> PairRuns(
     const std::string& measured_root, const std::string& simulated_root) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> measured,
-                   FoldersWith(measured_root, kRequests));
-  ASSIGN_OR_RETURN(const std::vector<std::string> simulated,
-                   FoldersWith(simulated_root, kRequests));
+  ASSIGN_OR_RETURN(const Runs measured, RunsBelow(measured_root));
+  ASSIGN_OR_RETURN(const Runs simulated, RunsBelow(simulated_root));
   std::vector<RunPair> pairs;
-  for (const std::string& name : measured) {
-    if (!std::binary_search(simulated.begin(), simulated.end(), name)) continue;
-    ASSIGN_OR_RETURN(const Latencies a,
-                     LatenciesIn(absl::StrCat(measured_root, "/", name)));
-    ASSIGN_OR_RETURN(const Latencies b,
-                     LatenciesIn(absl::StrCat(simulated_root, "/", name)));
+  for (const auto& [name, measured_runs] : measured) {
+    const auto found = simulated.find(name);
+    if (found == simulated.end()) continue;
     RunPair pair;
     pair.name = name;
-    for (Deviation& deviation : Compare(a, b)) {
-      if (IsMeanOrP90(deviation)) {
-        pair.deviations.push_back(std::move(deviation));
-      }
-    }
+    pair.measured_runs = measured_runs.size();
+    pair.simulated_runs = found->second.size();
+    ASSIGN_OR_RETURN(pair.deviations,
+                     CompareAll(measured_root, measured_runs, simulated_root,
+                                found->second));
     pairs.push_back(std::move(pair));
   }
   if (pairs.empty()) {
@@ -154,9 +210,13 @@ std::string ToTable(absl::Span<const RunPair> pairs) {
   double largest = 0;
   for (const RunPair& pair : pairs) {
     for (const Deviation& d : pair.deviations) {
-      absl::StrAppendFormat(&table, "%-*s %-10s %14.2f %14.2f %+7.2f%%\n",
-                            static_cast<int>(width), pair.name, d.statistic,
-                            d.measured_ms, d.simulated_ms, 100 * d.relative());
+      absl::StrAppendFormat(
+          &table, "%-*s %-10s %14.2f%s %14.2f%s %+7.2f%%\n",
+          static_cast<int>(width), pair.name, d.statistic, d.measured_ms,
+          Spreading(pair.measured_runs, d.measured_deviation_ms),
+          d.simulated_ms,
+          Spreading(pair.simulated_runs, d.simulated_deviation_ms),
+          100 * d.relative());
       largest = std::max(largest, std::abs(d.relative()));
     }
   }

@@ -4,6 +4,7 @@
 #ifndef SIM_FIDELITY_RUN_COMPARISON_H_
 #define SIM_FIDELITY_RUN_COMPARISON_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -23,18 +24,21 @@ absl::StatusOr<std::vector<RequestTimes>> ReadRunRequests(
 absl::StatusOr<std::vector<std::string>> FoldersWith(const std::string& root,
                                                      const std::string& file);
 
-// Two runs of one policy at one load.
+// A policy at one load, measured and simulated, each once or several times.
 struct RunPair {
   // "rate_7/orca": the last name is the policy's, what is before it the load's.
   std::string name;
-  // Mean and P90 of TTFT, TPOT and E2E.
+  // How many runs there are in it, or in folders repeat_1 .. below it.
+  size_t measured_runs = 0;
+  size_t simulated_runs = 0;
+  // Mean and P90 of TTFT, TPOT and E2E, on average over the runs.
   std::vector<Deviation> deviations;
 
   std::string load() const;
   std::string policy() const;
 };
 
-// The runs that are below both roots; NotFound where there are none.
+// What is below both roots; NotFound where nothing is.
 absl::StatusOr<std::vector<RunPair>> PairRuns(
     const std::string& measured_root, const std::string& simulated_root);
 

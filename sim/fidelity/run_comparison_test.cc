@@ -1,5 +1,6 @@
 #include "sim/fidelity/run_comparison.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -69,6 +70,26 @@ TEST(PairRunsTest, DeviationsByHand) {
   EXPECT_THAT(ToTable(pairs), HasSubstr("largest error 2.00%"));
   EXPECT_THAT(PairRuns(root + "/m/rate_2/alone", root + "/s"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("same name")));
+}
+
+TEST(PairRunsTest, AveragesRepeats) {
+  const std::string root = Root("repeats");
+  WriteRun(root + "/m/rate_2/orca/repeat_1", 100, 300);
+  WriteRun(root + "/m/rate_2/orca/repeat_2", 104, 304);
+  WriteRun(root + "/s/rate_2/orca", 102, 306);
+  ASSERT_OK_AND_ASSIGN(const std::vector<RunPair> pairs,
+                       PairRuns(root + "/m", root + "/s"));
+  ASSERT_THAT(pairs, SizeIs(1));
+  EXPECT_EQ(pairs[0].name, "rate_2/orca");
+  EXPECT_EQ(pairs[0].measured_runs, 2u);
+  EXPECT_EQ(pairs[0].simulated_runs, 1u);
+  const Deviation& ttft = pairs[0].deviations[0];
+  EXPECT_NEAR(ttft.measured_ms, 102, 1e-6);
+  // Each is 2 off: (4 + 4) / 1.
+  EXPECT_NEAR(ttft.measured_deviation_ms, std::sqrt(8.0), 1e-6);
+  EXPECT_NEAR(ttft.relative(), 0, 1e-9);
+  EXPECT_EQ(ttft.simulated_deviation_ms, 0);
+  EXPECT_THAT(ToTable(pairs), HasSubstr("102.00 +- 2.83         102.00   "));
 }
 
 TEST(CompareRankingsTest, NamesWhatIsTheWrongWayRound) {
