@@ -91,9 +91,12 @@ absl::StatusOr<std::vector<Deviation>> CompareAll(
   return deviations;
 }
 
-// Behind a figure that is a mean.
-std::string Spreading(size_t runs, double deviation_ms) {
-  return runs > 1 ? absl::StrFormat(" +- %.2f", deviation_ms) : "";
+// A column of times, with their standard deviations where any are means.
+std::string Cell(double ms, size_t runs, double deviation_ms, bool any_means) {
+  if (!any_means) return absl::StrFormat("%14.2f", ms);
+  return absl::StrFormat(
+      "%14.2f %-10s", ms,
+      runs > 1 ? absl::StrFormat("+- %.2f", deviation_ms) : "");
 }
 
 }  // namespace
@@ -203,20 +206,28 @@ std::vector<Swap> CompareRankings(absl::Span<const RunPair> pairs) {
 
 std::string ToTable(absl::Span<const RunPair> pairs) {
   size_t width = 4;
-  for (const RunPair& pair : pairs) width = std::max(width, pair.name.size());
+  bool measured_means = false;
+  bool simulated_means = false;
+  for (const RunPair& pair : pairs) {
+    width = std::max(width, pair.name.size());
+    measured_means |= pair.measured_runs > 1;
+    simulated_means |= pair.simulated_runs > 1;
+  }
+  const int w = static_cast<int>(width);
   std::string table = absl::StrFormat(
-      "%-*s %-10s %14s %14s %8s\n", static_cast<int>(width), "run", "statistic",
-      "measured ms", "simulated ms", "error");
+      "%-*s %-10s %14s%s %14s%s %8s\n", w, "run", "statistic", "measured ms",
+      measured_means ? std::string(11, ' ') : "", "simulated ms",
+      simulated_means ? std::string(11, ' ') : "", "error");
   double largest = 0;
   for (const RunPair& pair : pairs) {
     for (const Deviation& d : pair.deviations) {
-      absl::StrAppendFormat(
-          &table, "%-*s %-10s %14.2f%s %14.2f%s %+7.2f%%\n",
-          static_cast<int>(width), pair.name, d.statistic, d.measured_ms,
-          Spreading(pair.measured_runs, d.measured_deviation_ms),
-          d.simulated_ms,
-          Spreading(pair.simulated_runs, d.simulated_deviation_ms),
-          100 * d.relative());
+      absl::StrAppendFormat(&table, "%-*s %-10s %s %s %+7.2f%%\n", w, pair.name,
+                            d.statistic,
+                            Cell(d.measured_ms, pair.measured_runs,
+                                 d.measured_deviation_ms, measured_means),
+                            Cell(d.simulated_ms, pair.simulated_runs,
+                                 d.simulated_deviation_ms, simulated_means),
+                            100 * d.relative());
       largest = std::max(largest, std::abs(d.relative()));
     }
   }

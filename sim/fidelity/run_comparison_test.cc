@@ -89,7 +89,8 @@ TEST(PairRunsTest, AveragesRepeats) {
   EXPECT_NEAR(ttft.measured_deviation_ms, std::sqrt(8.0), 1e-6);
   EXPECT_NEAR(ttft.relative(), 0, 1e-9);
   EXPECT_EQ(ttft.simulated_deviation_ms, 0);
-  EXPECT_THAT(ToTable(pairs), HasSubstr("102.00 +- 2.83         102.00   "));
+  EXPECT_THAT(ToTable(pairs),
+              HasSubstr("102.00 +- 2.83            102.00   +0.00%"));
 }
 
 TEST(CompareRankingsTest, NamesWhatIsTheWrongWayRound) {

@@ -38,10 +38,8 @@ constexpr double kMeanOutput = 210;
 constexpr double kOutputSigma = 0.85;
 // Of a request's tokens, at most so much are the prompt's.
 constexpr double kPromptShare = 0.75;
-// Shares of what the runner can do in full batches: from where hardly two
-// requests meet to where more and more wait.
+// A share of what the runner can do in full batches: hardly two requests meet.
 constexpr double kLowLoad = 0.2;
-constexpr double kHighLoad = 2;
 // Of a policy's time; then what has arrived is worked off: decodes of many
 // sequences alone, which policies that prefer prompts have only then.
 constexpr double kArrivingShare = 0.65;
@@ -52,12 +50,15 @@ struct Way {
   const char* policy;
   const char* tokens_option;
   int32_t tokens;
+  // The highest load: more and more requests wait, all of which a policy
+  // without a budget would compute at once.
+  double high_load;
 };
-constexpr Way kWays[] = {{"unified_budget", nullptr, 0},
-                         {"stall_free", "chunk_tokens", 512},
-                         {"split_fuse", "budget_tokens", 1024},
-                         {"prefill_first", nullptr, 0},
-                         {"orca", nullptr, 0}};
+constexpr Way kWays[] = {{"unified_budget", nullptr, 0, 2},
+                         {"stall_free", "chunk_tokens", 512, 2},
+                         {"split_fuse", "budget_tokens", 1024, 2},
+                         {"prefill_first", nullptr, 0, 2},
+                         {"orca", nullptr, 0, 1}};
 
 class BorrowedModel final : public CostModel {
  public:
@@ -185,11 +186,11 @@ SimDuration TimeOfOne(const ServeOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<Workload>> MakeWorkload(
-    bool rises, double capacity_rps, const ServeOptions& options,
-    uint64_t seed) {
+    const Way& way, bool rises, double capacity_rps,
+    const ServeOptions& options, uint64_t seed) {
   const double seconds = kArrivingShare * TimeOfOne(options).seconds();
   double first_rps = kLowLoad * capacity_rps;
-  double last_rps = kHighLoad * capacity_rps;
+  double last_rps = way.high_load * capacity_rps;
   if (!rises) std::swap(first_rps, last_rps);
   WorkloadConfig config;
   const auto longest_prompt =
@@ -262,12 +263,12 @@ absl::Status Serve(BatchRunner& runner, CostModel& cost,
   const double capacity_rps = CapacityOf(cost, options);
   Outcome outcome;
   for (uint64_t i = 0; !outcome.enough; ++i) {
+    const Way& way = kWays[i % std::size(kWays)];
     ASSIGN_OR_RETURN(
         const std::unique_ptr<Workload> workload,
-        MakeWorkload(i % 2 == 0, capacity_rps, options, options.seed + i));
+        MakeWorkload(way, i % 2 == 0, capacity_rps, options, options.seed + i));
     ASSIGN_OR_RETURN(
-        outcome, ServeOne(runner, cost, options, kWays[i % std::size(kWays)],
-                          *workload, on_served));
+        outcome, ServeOne(runner, cost, options, way, *workload, on_served));
   }
   return absl::OkStatus();
 }
