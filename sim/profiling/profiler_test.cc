@@ -47,7 +47,8 @@ class FakeEngine final : public BatchTimer {
     // A throttled card is a restless one.
     const double noise = kNoise + restlessness * heat;
     const double us =
-        UsAt(batch, heat) * (1 + noise * (2 * random_.Uniform01() - 1));
+        UsAt(batch, heat) * (1 + noise * (2 * random_.Uniform01() - 1)) +
+        SwitchUs(batch);
     if (clock_follows_power) heat = HeatAfter(batch, us, heat);
     const SimDuration host = HostTime(batch.num_sequences());
     now += absl::Microseconds(us + host.micros() + 10);
@@ -56,6 +57,16 @@ class FakeEngine final : public BatchTimer {
 
   static SimDuration HostTime(int64_t sequences) {
     return SimDuration::Micros(20 + 0.5 * static_cast<double>(sequences));
+  }
+
+  // Of a graph behind another.
+  double SwitchUs(const MeasuredBatch& batch) {
+    std::string graph;
+    if (batch.chunks.empty()) {
+      graph = absl::StrCat(Padded(static_cast<double>(batch.num_tokens())),
+                           static_cast<int>(batch.part));
+    }
+    return std::exchange(last_graph_, graph) == graph ? 0 : switch_us;
   }
 
   // By how much a hot card is slower at a batch that takes so long on a
@@ -148,6 +159,7 @@ class FakeEngine final : public BatchTimer {
   // Times are off by up to this share, and by so much more on a hot card.
   static constexpr double kNoise = 0.0005;
   double restlessness = 0;
+  double switch_us = 0;
   // By what layers that run alone, without the others, take longer.
   double pieces_off = 1;
   bool clock_follows_power = false;
@@ -160,6 +172,7 @@ class FakeEngine final : public BatchTimer {
 
  private:
   Rng random_{11};
+  std::string last_graph_;
 };
 
 // The engine, as what serves requests sees it.
@@ -247,7 +260,7 @@ class ProfilerTest : public ::testing::Test {
   double MedianUs(MeasuredBatch batch) const {
     if (batch.typical_mean == 0) return engine_.DeviceUs(batch);
     const auto count = static_cast<int32_t>(batch.decode_kv.size());
-    const uint64_t draws = batch.chunks.empty() ? 15 : 3;
+    const uint64_t draws = batch.chunks.empty() ? 9 : 3;
     std::vector<double> us;
     for (uint64_t draw = 0; draw < draws; ++draw) {
       batch.decode_kv = TypicalLengths(count, batch.typical_mean, draw);
@@ -307,6 +320,20 @@ TEST_F(ProfilerTest, TablesPredictWholeIterations) {
   EXPECT_LT(summary.mean_error, 0.02);
   EXPECT_LT(summary.p95_error, 0.06);
   for (const CheckRow& row : rows) EXPECT_FALSE(row.outside_grid) << row.batch;
+}
+
+TEST_F(ProfilerTest, DecodesFollowTheirLike) {
+  engine_.switch_us = 90;
+  const auto journal = OpenJournal();
+  Profiler profiler(Options(absl::Minutes(5)), &engine_, journal.get());
+  ASSERT_OK_AND_ASSIGN(const ProfileData pieces, profiler.Measure());
+  const auto sum = ModelOf(pieces, ProfileOptions::RECOVERED);
+  for (const MeasuredBatch& batch :
+       {Decodes(1, 4096), Typical(64, 4096), Typical(8, 64)}) {
+    EXPECT_NEAR(sum->IterationTime(batch.shape()).micros() / MedianUs(batch), 1,
+                0.002)
+        << KeyOf(batch);
+  }
 }
 
 TEST_F(ProfilerTest, FindsTheStepsOfLinearLayers) {

@@ -46,7 +46,18 @@ void RunnerTimer::Add(int32_t num_tokens, int32_t cached_tokens) {
   }
 }
 
+bool RunnerTimer::RepeatsDecodes(const MeasuredBatch& batch) const {
+  const auto has_all = [](const MeasuredBatch& b) {
+    return b.chunks.empty() && b.part != BatchPart::kAttention && b.layers == 0;
+  };
+  return has_all(batch) && has_all(latest_) && batch.part == latest_.part &&
+         batch.decode_kv == latest_.decode_kv;
+}
+
 absl::StatusOr<BatchTime> RunnerTimer::Time(const MeasuredBatch& batch) {
+  if (RepeatsDecodes(batch)) next_block_ = latest_begin_;
+  latest_ = batch;
+  latest_begin_ = next_block_;
   sequences_.clear();
   tokens_.clear();
   first_blocks_.clear();

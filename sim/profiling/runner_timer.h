@@ -18,13 +18,17 @@ class RunnerTimer final : public BatchTimer {
   // sequence's blocks lie in a row, as a KV cache hands them out that was never
   // full, and every batch has others than the one before.  A batch of more
   // blocks than there are reads some of them twice, as far apart as there are
-  // blocks: too far for a cache to help.
+  // blocks: too far for a cache to help.  Decodes by all layers that repeat the
+  // ones before read the same blocks, as in an engine: the weights of all
+  // layers are read in between.
   RunnerTimer(BatchRunner* runner, uint64_t seed);
 
   absl::StatusOr<BatchTime> Time(const MeasuredBatch& batch) override;
 
  private:
   void Add(int32_t num_tokens, int32_t cached_tokens);
+  // Whether a batch is the one before again, in decodes by all layers.
+  bool RepeatsDecodes(const MeasuredBatch& batch) const;
 
   BatchRunner* const runner_;
   const int64_t num_blocks_;
@@ -33,6 +37,9 @@ class RunnerTimer final : public BatchTimer {
   // are a piece of it.
   std::vector<int32_t> blocks_;
   int64_t next_block_ = 0;
+  // Of the batch before.
+  MeasuredBatch latest_;
+  int64_t latest_begin_ = 0;
   std::vector<int32_t> random_tokens_;
   // Of the batch being made.
   std::vector<DecoderSequence> sequences_;

@@ -98,6 +98,25 @@ TEST(RunnerTimerTest, BlocksRepeatAsFarApartAsCanBe) {
   EXPECT_EQ(std::set<int32_t>(all.begin(), all.begin() + 10).size(), 10u);
 }
 
+TEST(RunnerTimerTest, RepeatedDecodesReadTheirBlocksAgain) {
+  FakeRunner runner;
+  RunnerTimer timer(&runner, 1);
+  const auto blocks_of = [&](const MeasuredBatch& batch) {
+    EXPECT_OK(timer.Time(batch));
+    return runner.blocks;
+  };
+  const auto first = blocks_of(Decodes(2, 20));
+  EXPECT_EQ(blocks_of(Decodes(2, 20)), first);
+  EXPECT_NE(blocks_of(Decodes(2, 21)), first);
+  // Nothing evicts what a piece without weights has read.
+  MeasuredBatch piece = Decodes(2, 20);
+  piece.part = BatchPart::kAttention;
+  const auto of_piece = blocks_of(piece);
+  EXPECT_NE(blocks_of(piece), of_piece);
+  const auto with_prompt = blocks_of(Mixed({16, 0}, 1, 20));
+  EXPECT_NE(blocks_of(Mixed({16, 0}, 1, 20)), with_prompt);
+}
+
 TEST(RunnerTimerTest, ASequenceMustFit) {
   FakeRunner runner;
   RunnerTimer timer(&runner, 1);
