@@ -51,7 +51,7 @@ struct Calibration {
 // several sizes) memory states are tried out.  The card had recovered before
 // the first sample.  Batches with prompts of a size that occurs often (32 times
 // and more) have a level of their own, others one for 64 samples and more of
-// neighbouring sizes, decodes alone one for 512 and more.  A sample that took
+// neighbouring sizes, decodes alone one for 256 and more.  A sample that took
 // more than twice what the tables say is a hiccup, and counts for the card's
 // state only.  No throttling where no slowdown is half a percent.
 Calibration Calibrate(absl::Span<const SeriesSample> series,

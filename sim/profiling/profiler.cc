@@ -81,6 +81,17 @@ SeriesSample SampleOf(const BatchShape& shape, const BatchTime& time) {
   return sample;
 }
 
+struct Prediction {
+  double us = 0;
+  bool outside_grid = false;
+};
+
+Prediction Ask(CostModel& model, const BatchShape& shape) {
+  const int64_t outside = model.stats().outside_grid;
+  const double us = model.IterationTime(shape).micros();
+  return {us, model.stats().outside_grid > outside};
+}
+
 // Of decodes their number, and of their lengths the sum, the sum of squares and
 // the largest.
 std::string ServedKey(const BatchShape& shape) {
@@ -237,22 +248,12 @@ absl::Status Profiler::MeasureAll(std::vector<MeasuredBatch> batches) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BatchTime> Profiler::Time(const MeasuredBatch& batch) {
+absl::StatusOr<double> Profiler::DeviceUs(const MeasuredBatch& batch) {
   const std::string key = KeyOf(batch);
   if (!journal_->Find(key).has_value()) RETURN_IF_ERROR(MeasureAll({batch}));
-  const BatchTime time = *journal_->Find(key);
   ++stage_measurements_;
   if (!data_.stages.empty()) ++data_.stages.back().measurements;
-  if (batch.part == BatchPart::kAll && batch.layers == 0) {
-    host_.push_back(
-        {static_cast<double>(batch.num_sequences()), time.host.micros()});
-  }
-  return time;
-}
-
-absl::StatusOr<double> Profiler::DeviceUs(const MeasuredBatch& batch) {
-  ASSIGN_OR_RETURN(const BatchTime time, Time(batch));
-  return time.device.micros();
+  return journal_->Find(key)->device.micros();
 }
 
 absl::StatusOr<double> Profiler::LinearUs(double tokens) {
@@ -595,18 +596,20 @@ absl::Status Profiler::AddSkew(const Grid& decode, const MeasuredBatch& batch) {
 }
 
 // Least squares, neither part below 0.
-void Profiler::FitHost() {
+void Profiler::FitHost(absl::Span<const ServedBatch> served) {
   double n = 0;
   double x = 0;
   double y = 0;
   double xx = 0;
   double xy = 0;
-  for (const HostSample& sample : host_) {
+  for (const ServedBatch& batch : served) {
+    const auto sequences = static_cast<double>(batch.shape().num_sequences());
+    const double us = batch.time.host.micros();
     n += 1;
-    x += sample.sequences;
-    y += sample.us;
-    xx += sample.sequences * sample.sequences;
-    xy += sample.sequences * sample.us;
+    x += sequences;
+    y += us;
+    xx += sequences * sequences;
+    xy += sequences * us;
   }
   if (n == 0) return;
   const double spread = n * xx - x * x;
@@ -629,7 +632,6 @@ absl::StatusOr<ProfileData> Profiler::Measure() {
   RETURN_IF_ERROR(MeasureSkew());
   RETURN_IF_ERROR(MeasurePrefill());
   RETURN_IF_ERROR(MeasureMixed());
-  FitHost();
   return data_;
 }
 
@@ -647,21 +649,16 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   ASSIGN_OR_RETURN(const std::vector<ServedBatch> served,
                    ServeUntilEnough(recovered));
   std::vector<SeriesSample> series;
-  // The host's share is that of an engine at work, too.
-  host_.clear();
   const Grid decode = data_.decode.ToGrid();
   for (size_t n = 0; n < served.size(); ++n) {
-    const BatchShape shape = ShapeOf(served[n].chunks, served[n].decode);
+    const BatchShape shape = served[n].shape();
     const BatchTime& time = served[n].time;
     RETURN_IF_ERROR(
         journal_->Add(absl::StrCat("served ", n, " ", ServedKey(shape)), time));
     SeriesSample& sample = series.emplace_back(SampleOf(shape, time));
-    const int64_t outside = recovered.stats().outside_grid;
-    sample.table_us = recovered.IterationTime(shape).micros();
-    if (recovered.stats().outside_grid > outside) sample.table_us = 0;
+    const Prediction predicted = Ask(recovered, shape);
+    sample.table_us = predicted.outside_grid ? 0 : predicted.us;
     sample.decode_attention_us = DecodeAttentionUs(decode, shape.decode);
-    host_.push_back(
-        {static_cast<double>(shape.num_sequences()), time.host.micros()});
   }
   data_.stages.back().measurements = static_cast<int64_t>(series.size());
   const Calibration calibration =
@@ -671,7 +668,7 @@ absl::StatusOr<ProfileData> Profiler::Calibrate(CostModel& recovered) {
   data_.throttle = calibration.throttle;
   timer_.set_throttle(data_.throttle);
   data_.levels = {calibration.with_prefill, calibration.decodes_alone};
-  FitHost();
+  FitHost(served);
   return data_;
 }
 
@@ -726,9 +723,9 @@ absl::StatusOr<std::vector<CheckRow>> Profiler::Check(CostModel& model,
     const BatchShape shape = batch.shape();
     CheckRow row;
     row.batch = KeyOf(batch);
-    const int64_t outside = model.stats().outside_grid;
-    row.predicted_us = model.IterationTime(shape).micros();
-    row.outside_grid = model.stats().outside_grid > outside;
+    const Prediction predicted = Ask(model, shape);
+    row.predicted_us = predicted.us;
+    row.outside_grid = predicted.outside_grid;
     ASSIGN_OR_RETURN(const BatchTime time,
                      RunNth("check", static_cast<int64_t>(rows.size()), batch));
     row.measured_us = time.device.micros();

@@ -30,8 +30,9 @@
 // recovered card. Of a batch that would throttle it, the linear layers and
 // attention are measured apart, each by a few layers, which are over before,
 // and the others are taken to be like them; after it the card recovers by
-// decodes. Every batch is timed five times, at moments some 100 ms apart and
-// behind another batch each time, and the median counts.
+// decodes. Every batch is timed several times, at moments some 100 ms apart and
+// behind another batch each time (decodes alone behind themselves, as in an
+// engine), and the median counts.
 //
 // What comes of pieces is then held against whole batches, a minute's worth of
 // an engine at work (serve.h): how much slower a throttled card is, by what the
@@ -159,18 +160,14 @@ class Profiler {
   absl::StatusOr<std::vector<CheckRow>> Check(CostModel& model, int count);
 
  private:
-  struct HostSample {
-    double sequences;
-    double us;
-  };
   struct ServedBatch {
     std::vector<PrefillChunk> chunks;
     DecodeGroup decode;
     BatchTime time;
+
+    BatchShape shape() const { return ShapeOf(chunks, decode); }
   };
 
-  // The median time of a batch, from the journal if it is there.
-  absl::StatusOr<BatchTime> Time(const MeasuredBatch& batch);
   // Measures batches that are not in the journal, some at a time, each at
   // several moments.
   absl::Status MeasureAll(std::vector<MeasuredBatch> batches);
@@ -181,7 +178,8 @@ class Profiler {
   // The n-th of a series, as it comes; from the journal if it is there.
   absl::StatusOr<BatchTime> RunNth(const char* series, int64_t n,
                                    const MeasuredBatch& batch);
-  // Microseconds on the device.
+  // The median of a batch, in microseconds on the device; from the journal if
+  // it is there.
   absl::StatusOr<double> DeviceUs(const MeasuredBatch& batch);
   // An iteration without attention, measured where it has not been.
   absl::StatusOr<double> LinearUs(double tokens);
@@ -207,7 +205,8 @@ class Profiler {
   using BatchesAt =
       std::function<std::vector<MeasuredBatch>(absl::Span<const double>)>;
   GridFunction FunctionOf(SampleFunction sample, BatchesAt batches_at);
-  void FitHost();
+  // What the host takes between served batches.
+  void FitHost(absl::Span<const ServedBatch> served);
   BatchLimits Limits() const;
 
   absl::StatusOr<GridSample> Attention(const MeasuredBatch& batch,
@@ -234,7 +233,6 @@ class Profiler {
   LayerFit layer_fit_;
   const absl::Time begin_;
   std::set<std::string> warm_;
-  std::vector<HostSample> host_;
   int64_t stage_measurements_ = 0;
   absl::Time stage_begin_;
   ProfileData data_;
