@@ -18,14 +18,12 @@
 #include "base/random.h"
 #include "base/sim_time.h"
 #include "base/status_macros.h"
-#include "scheduler/request.h"
-#include "sim/cost/batch_shape.h"
 #include "sim/executor.h"
+#include "sim/forwarding_executor.h"
 
 namespace interleave::sim {
 
-// Foresees nothing: each iteration is jittered when it runs.
-class JitteredExecutor final : public Executor {
+class JitteredExecutor final : public ForwardingExecutor {
  public:
   // Device times are multiplied by factors that are independent of each other,
   // normally distributed about 1 with this standard deviation.  Predictions
@@ -33,7 +31,7 @@ class JitteredExecutor final : public Executor {
   // REQUIRES: 0 <= deviation <= kMostJitter.
   JitteredExecutor(std::unique_ptr<Executor> executor, double deviation,
                    uint64_t seed)
-      : executor_(std::move(executor)),
+      : ForwardingExecutor(std::move(executor)),
         deviation_(deviation),
         rng_(Rng(seed).Fork("device_time_jitter")) {}
 
@@ -41,7 +39,7 @@ class JitteredExecutor final : public Executor {
   static constexpr double kMostJitter = 0.15;
 
   absl::Status Run(const Batch& batch, IterationTiming& timing) override {
-    RETURN_IF_ERROR(executor_->Run(batch, timing));
+    RETURN_IF_ERROR(ForwardingExecutor::Run(batch, timing));
     const double factor =
         1 + deviation_ * std::clamp(rng_.StandardNormal(), -5.0, 5.0);
     timing.device = SimDuration::Micros(factor * timing.device.micros());
@@ -49,21 +47,8 @@ class JitteredExecutor final : public Executor {
         SimDuration::Micros(factor * timing.decodes_alone.micros());
     return absl::OkStatus();
   }
-  SimDuration HostTime(int64_t num_sequences) const override {
-    return executor_->HostTime(num_sequences);
-  }
-  SimDuration Predict(const BatchShape& shape) override {
-    return executor_->Predict(shape);
-  }
-  bool NeedsKvTokensMax() const override {
-    return executor_->NeedsKvTokensMax();
-  }
-  void OnRequestDone(const scheduler::Request& request) override {
-    executor_->OnRequestDone(request);
-  }
 
  private:
-  const std::unique_ptr<Executor> executor_;
   const double deviation_;
   Rng rng_;
 };

@@ -20,6 +20,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sim/cost/profile_tables.h"
+#include "sim/kernel_executor/batch_runner.h"
+#include "sim/testing/fake_samples.h"
 
 namespace interleave::tools {
 namespace {
@@ -35,7 +37,7 @@ class FakeCard final : public sim::BatchRunner {
 
   absl::StatusOr<sim::DecoderTiming> Run(const sim::DecoderBatch& batch,
                                          sim::DecoderOutput* output) override {
-    if (output != nullptr) Sample(batch, output);
+    if (output != nullptr) sim::SampleFakes(batch, output);
     double us = 1;
     if (batch.part != sim::BatchPart::kAttention)
       us += 999 + 2.0 * Padded(batch);
@@ -53,14 +55,6 @@ class FakeCard final : public sim::BatchRunner {
   std::string Description() const override { return "a fake card"; }
 
  private:
-  static void Sample(const sim::DecoderBatch& batch,
-                     sim::DecoderOutput* output) {
-    const auto samples = static_cast<size_t>(
-        std::count_if(batch.sequences.begin(), batch.sequences.end(),
-                      [](const sim::DecoderSequence& s) { return s.sample; }));
-    output->tokens.assign(samples, 7);
-    output->logit_gaps.assign(samples, 1);
-  }
   // Tokens, of decodes alone those of the graph that is replayed.
   static double Padded(const sim::DecoderBatch& batch) {
     const auto tokens = static_cast<int32_t>(batch.tokens.size());

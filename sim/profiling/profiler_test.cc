@@ -27,6 +27,7 @@
 #include "sim/profiling/profile_files.h"
 #include "sim/profiling/random_batches.h"
 #include "sim/profiling/serve.h"
+#include "sim/testing/fake_samples.h"
 
 namespace interleave::sim {
 namespace {
@@ -183,18 +184,15 @@ class FakeRunner final : public BatchRunner {
   absl::StatusOr<DecoderTiming> Run(const DecoderBatch& batch,
                                     DecoderOutput* output) override {
     MeasuredBatch measured;
-    size_t samples = 0;
     for (const DecoderSequence& s : batch.sequences) {
       if (s.num_tokens > 1) {
         measured.chunks.push_back({s.num_tokens, s.cached_tokens});
       } else {
         measured.decode_kv.push_back(s.cached_tokens);
       }
-      if (s.sample) ++samples;
     }
     ASSIGN_OR_RETURN(const BatchTime time, engine_.Time(measured));
-    output->tokens.assign(samples, 7);
-    output->logit_gaps.assign(samples, 1);
+    SampleFakes(batch, output);
     return DecoderTiming{time.device, time.host};
   }
   int32_t vocab_size() const override { return 1000; }

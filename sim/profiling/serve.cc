@@ -15,9 +15,9 @@
 #include "base/sim_time.h"
 #include "base/status_macros.h"
 #include "scheduler/registry.h"
-#include "scheduler/request.h"
 #include "scheduler/request_spec.h"
 #include "sim/cost/host_overhead.h"
+#include "sim/forwarding_executor.h"
 #include "sim/kernel_executor/kernel_executor.h"
 #include "sim/kernel_executor/runner_proxy.h"
 #include "sim/metrics/metrics.h"
@@ -83,17 +83,17 @@ struct Outcome {
 
 // Runs batches on kernels, and tells of them. Ends the simulation when its time
 // is up: the longest answers would keep it busy for as long again.
-class ToldExecutor final : public Executor {
+class ToldExecutor final : public ForwardingExecutor {
  public:
   ToldExecutor(std::unique_ptr<KernelExecutor> kernels, SimDuration time,
                const OnServed* on_served, Outcome* outcome)
-      : kernels_(std::move(kernels)),
+      : ForwardingExecutor(std::move(kernels)),
         time_(time),
         on_served_(*on_served),
         outcome_(*outcome) {}
 
   absl::Status Run(const Batch& batch, IterationTiming& timing) override {
-    RETURN_IF_ERROR(kernels_->Run(batch, timing));
+    RETURN_IF_ERROR(ForwardingExecutor::Run(batch, timing));
     outcome_.served += batch.idle + timing.device + timing.host;
     outcome_.time_is_up = outcome_.served >= time_;
     outcome_.enough = !on_served_(batch.shape, timing);
@@ -101,21 +101,8 @@ class ToldExecutor final : public Executor {
                ? absl::CancelledError("no more is to be served")
                : absl::OkStatus();
   }
-  SimDuration HostTime(int64_t num_sequences) const override {
-    return kernels_->HostTime(num_sequences);
-  }
-  SimDuration Predict(const BatchShape& shape) override {
-    return kernels_->Predict(shape);
-  }
-  bool NeedsKvTokensMax() const override {
-    return kernels_->NeedsKvTokensMax();
-  }
-  void OnRequestDone(const scheduler::Request& request) override {
-    kernels_->OnRequestDone(request);
-  }
 
  private:
-  const std::unique_ptr<KernelExecutor> kernels_;
   const SimDuration time_;
   const OnServed& on_served_;
   Outcome& outcome_;

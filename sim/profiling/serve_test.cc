@@ -15,6 +15,7 @@
 #include "sim/cost/batch_shape.h"
 #include "sim/executor.h"
 #include "sim/kernel_executor/batch_runner.h"
+#include "sim/testing/fake_samples.h"
 #include "sim/testing/linear_cost_model.h"
 
 namespace interleave::sim {
@@ -30,11 +31,7 @@ class FakeRunner final : public BatchRunner {
   absl::StatusOr<DecoderTiming> Run(const DecoderBatch& batch,
                                     DecoderOutput* output) override {
     if (calls_++ == fail_at) return absl::InternalError("the card fell off");
-    const auto samples = static_cast<size_t>(
-        std::count_if(batch.sequences.begin(), batch.sequences.end(),
-                      [](const DecoderSequence& s) { return s.sample; }));
-    output->tokens.assign(samples, 7);
-    output->logit_gaps.assign(samples, 1);
+    SampleFakes(batch, output);
     const auto tokens = static_cast<int64_t>(batch.tokens.size());
     return DecoderTiming{SimDuration::Micros(3'500 + 20 * tokens), {}};
   }
