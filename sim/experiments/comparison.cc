@@ -25,12 +25,21 @@ double Rounded(double value) {
   return std::round(value / unit) * unit;
 }
 
-constexpr double ComparisonRow::*kFigures[] = {
-    &ComparisonRow::ttft_p50_ms,    &ComparisonRow::ttft_p99_ms,
-    &ComparisonRow::tbt_p50_ms,     &ComparisonRow::tbt_p99_ms,
-    &ComparisonRow::requests_per_s, &ComparisonRow::output_tokens_per_s,
-    &ComparisonRow::slo_attainment, &ComparisonRow::interference,
-    &ComparisonRow::preemptions};
+// In the order of the columns of a CSV file.
+struct FigureColumn {
+  const char* name;
+  double ComparisonRow::*figure;
+};
+constexpr FigureColumn kFigures[] = {
+    {"ttft_p50_ms", &ComparisonRow::ttft_p50_ms},
+    {"ttft_p99_ms", &ComparisonRow::ttft_p99_ms},
+    {"tbt_p50_ms", &ComparisonRow::tbt_p50_ms},
+    {"tbt_p99_ms", &ComparisonRow::tbt_p99_ms},
+    {"throughput_requests_per_s", &ComparisonRow::requests_per_s},
+    {"throughput_output_tokens_per_s", &ComparisonRow::output_tokens_per_s},
+    {"slo_attainment", &ComparisonRow::slo_attainment},
+    {"interference_share", &ComparisonRow::interference},
+    {"preemptions", &ComparisonRow::preemptions}};
 
 bool Dominates(const ComparisonRow& a, const ComparisonRow& b) {
   // Smaller is better.
@@ -56,7 +65,7 @@ std::string Figure(double value) {
 
 RepeatedRow OfRepeats(absl::Span<const ComparisonRow> repeats) {
   RepeatedRow row = {repeats[0], repeats[0]};
-  for (const auto figure : kFigures) {
+  for (const auto& [name, figure] : kFigures) {
     std::vector<double> values;
     for (const ComparisonRow& repeat : repeats) {
       values.push_back(repeat.*figure);
@@ -106,26 +115,15 @@ std::string ComparisonTable(absl::Span<const ComparisonRow> rows) {
 }
 
 std::string ComparisonCsv(absl::Span<const ComparisonRow> rows) {
-  std::string csv =
-      "rate_requests_per_s,policy,ttft_p50_ms,ttft_p99_ms,tbt_p50_ms,"
-      "tbt_p99_ms,throughput_requests_per_s,throughput_output_tokens_per_s,"
-      "slo_attainment,interference_share,preemptions,pareto_best\n";
+  std::string csv = "rate_requests_per_s,policy,";
+  for (const auto& [name, figure] : kFigures) absl::StrAppend(&csv, name, ",");
+  csv += "pareto_best\n";
   CsvRow line;
   for (const ComparisonRow& row : rows) {
     line.Clear();
-    line.Number(row.rate_rps)
-        .Text(row.policy)
-        .Number(row.ttft_p50_ms)
-        .Number(row.ttft_p99_ms)
-        .Number(row.tbt_p50_ms)
-        .Number(row.tbt_p99_ms)
-        .Number(row.requests_per_s)
-        .Number(row.output_tokens_per_s)
-        .Number(row.slo_attainment)
-        .Number(row.interference)
-        .Number(row.preemptions)
-        .Int(row.pareto_best ? 1 : 0)
-        .End();
+    line.Number(row.rate_rps).Text(row.policy);
+    for (const auto& [name, figure] : kFigures) line.Number(row.*figure);
+    line.Int(row.pareto_best ? 1 : 0).End();
     csv += line.text();
   }
   return csv;

@@ -242,18 +242,16 @@ std::vector<Run> ListRuns(const SimulationConfig& base,
   std::vector<Run> runs;
   for (const double rate : rates) {
     for (const PolicyChoice& policy : policies) {
-      Run run = {policy, base, rate,
-                 absl::StrFormat("runs/rate_%g/%s/", rate, policy.folder)};
-      *run.config.mutable_policy() = policy.config;
-      run.config.mutable_workload()->mutable_trace()->set_rate_rps(rate);
-      if (repeats == 1) {
-        runs.push_back(std::move(run));
-        continue;
-      }
       for (size_t i = 0; i < repeats; ++i) {
-        Run& repeat = runs.emplace_back(run);
-        repeat.config.set_seed(base.seed() + i);
-        absl::StrAppend(&repeat.prefix, RepeatFolder(i + 1), "/");
+        Run run = {policy, base, rate,
+                   absl::StrFormat("runs/rate_%g/%s/", rate, policy.folder)};
+        *run.config.mutable_policy() = policy.config;
+        run.config.mutable_workload()->mutable_trace()->set_rate_rps(rate);
+        run.config.set_seed(base.seed() + i);
+        if (repeats > 1) {
+          absl::StrAppend(&run.prefix, RepeatFolder(i + 1), "/");
+        }
+        runs.push_back(std::move(run));
       }
     }
   }

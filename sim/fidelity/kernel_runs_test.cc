@@ -94,15 +94,18 @@ std::vector<Deviation> Simulate(const Run& run, const std::string& trace) {
 // By run and statistic, in ms, measured and simulated.
 using Compared = std::map<Run, std::map<std::string, Deviation>>;
 
+std::string DataFolder() {
+  const char* data = std::getenv("INTERLEAVE_DATA");
+  return data == nullptr ? "" : data;
+}
+
 class KernelRunsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const char* data = std::getenv("INTERLEAVE_DATA");
-    if (data == nullptr || *data == '\0') {
-      GTEST_SKIP() << "INTERLEAVE_DATA names no folder of public measurements";
-    }
-    const std::string trace =
-        absl::StrCat(data, "/azure2023/AzureLLMInferenceTrace_conv.csv");
+  // Simulates once for all tests.
+  static void SetUpTestSuite() {
+    if (DataFolder().empty()) return;
+    const std::string trace = absl::StrCat(
+        DataFolder(), "/azure2023/AzureLLMInferenceTrace_conv.csv");
     ASSERT_OK_AND_ASSIGN(const Measured measured, ReadMeasured());
     ASSERT_EQ(measured.size(), 18u);
     for (const auto& [run, statistics] : measured) {
@@ -115,8 +118,16 @@ class KernelRunsTest : public ::testing::Test {
       ASSERT_EQ(compared_[run].size(), 6u);
     }
   }
+  static void TearDownTestSuite() { compared_.clear(); }
 
-  Compared compared_;
+  void SetUp() override {
+    if (DataFolder().empty()) {
+      GTEST_SKIP() << "INTERLEAVE_DATA names no folder of public measurements";
+    }
+    ASSERT_EQ(compared_.size(), 18u);
+  }
+
+  static inline Compared compared_;
 };
 
 TEST_F(KernelRunsTest, WithinWhatIsDocumented) {

@@ -52,41 +52,41 @@ absl::StatusOr<Runs> RunsBelow(const std::string& root) {
   return runs;
 }
 
-// By statistic, of each of the folders.
-using Statistics = std::map<std::string, std::vector<double>>;
-
-absl::StatusOr<Statistics> StatisticsIn(
+// All statistics of each run, as measured ones.
+absl::StatusOr<std::vector<std::vector<Deviation>>> StatisticsIn(
     const std::string& root, const std::vector<std::string>& folders) {
-  Statistics statistics;
+  std::vector<std::vector<Deviation>> runs;
   for (const std::string& folder : folders) {
     ASSIGN_OR_RETURN(const Latencies latencies,
                      LatenciesIn(absl::StrCat(root, "/", folder)));
-    for (const Deviation& d : Compare(latencies, latencies)) {
-      statistics[d.statistic].push_back(d.measured_ms);
-    }
+    runs.push_back(Compare(latencies, Latencies()));
   }
-  return statistics;
+  return runs;
+}
+
+// Of the i-th statistic.
+Spread SpreadIn(const std::vector<std::vector<Deviation>>& runs, size_t i) {
+  std::vector<double> values;
+  for (const auto& statistics : runs)
+    values.push_back(statistics[i].measured_ms);
+  return SpreadOf(values);
 }
 
 absl::StatusOr<std::vector<Deviation>> CompareAll(
     const std::string& measured_root, const std::vector<std::string>& measured,
     const std::string& simulated_root,
     const std::vector<std::string>& simulated) {
-  ASSIGN_OR_RETURN(Statistics of_measured,
+  ASSIGN_OR_RETURN(const auto of_measured,
                    StatisticsIn(measured_root, measured));
-  ASSIGN_OR_RETURN(Statistics of_simulated,
+  ASSIGN_OR_RETURN(const auto of_simulated,
                    StatisticsIn(simulated_root, simulated));
   std::vector<Deviation> deviations;
-  // In the order of the statistics.
-  for (Deviation& d : Compare(Latencies(), Latencies())) {
-    if (!IsMeanOrP90(d)) continue;
-    const Spread measured_spread = SpreadOf(of_measured[d.statistic]);
-    const Spread simulated_spread = SpreadOf(of_simulated[d.statistic]);
-    d.measured_ms = measured_spread.mean;
-    d.measured_deviation_ms = measured_spread.deviation;
-    d.simulated_ms = simulated_spread.mean;
-    d.simulated_deviation_ms = simulated_spread.deviation;
-    deviations.push_back(std::move(d));
+  for (size_t i = 0; i < of_measured[0].size(); ++i) {
+    if (!IsMeanOrP90(of_measured[0][i])) continue;
+    const Spread a = SpreadIn(of_measured, i);
+    const Spread b = SpreadIn(of_simulated, i);
+    deviations.push_back({of_measured[0][i].statistic, a.mean, b.mean,
+                          a.deviation, b.deviation});
   }
   return deviations;
 }

@@ -12,18 +12,23 @@
 
 namespace interleave::sim {
 
+inline constexpr char kRepeat[] = "repeat_";
+
 // Below the folder that stands for all of them; numbers from 1.
 inline std::string RepeatFolder(size_t number) {
-  return absl::StrCat("repeat_", number);
+  return absl::StrCat(kRepeat, number);
 }
 
 // The folder that stands for all repeats of a run in this one, with "/" between
 // names; itself where it repeats nothing.
 inline absl::string_view WithoutRepeat(absl::string_view folder) {
   const size_t slash = folder.rfind('/');
-  const size_t last = slash == absl::string_view::npos ? 0 : slash + 1;
-  if (!absl::StartsWith(folder.substr(last), "repeat_")) return folder;
-  return folder.substr(0, slash == absl::string_view::npos ? 0 : slash);
+  if (slash == absl::string_view::npos) {
+    return absl::StartsWith(folder, kRepeat) ? "" : folder;
+  }
+  return absl::StartsWith(folder.substr(slash + 1), kRepeat)
+             ? folder.substr(0, slash)
+             : folder;
 }
 
 }  // namespace interleave::sim
