@@ -94,28 +94,13 @@ absl::StatusOr<DeviceFacts> ReadDeviceFacts(int32_t device) {
 int64_t Carve(PlanState& state, void* base) {
   Arena arena(base);
   const PlanConfig& config = state.config;
-  const int64_t batch = config.max_batch;
   // First, so that clearing it is one small memset.
   state.counters = arena.Take<WorkCounter>(kNumRoles);
   state.report = arena.Take<MetadataReport>(1);
-  ScheduleMemory& memory = state.memory;
-  memory.header = arena.Take<ScheduleHeader>(1);
-  memory.sequences = arena.Take<SequenceInfo>(batch);
-  for (int r = 0; r < kNumRoles; ++r) {
-    const int64_t lists =
-        r == static_cast<int>(Role::kDecode) ? kItemClasses * batch : batch;
-    memory.item_begin[r] = arena.Take<int32_t>(lists + 1);
-    memory.items[r] = arena.Take<WorkItem>(state.bounds.max_items[r]);
-    memory.max_items[r] = static_cast<int32_t>(state.bounds.max_items[r]);
-  }
-  memory.combine_begin = arena.Take<int32_t>(batch + 1);
-  memory.partial_begin = arena.Take<int32_t>(batch + 1);
-  memory.combines = arena.Take<CombineItem>(state.bounds.max_combines);
-  memory.max_combines = static_cast<int32_t>(state.bounds.max_combines);
-  memory.max_partial_rows = state.bounds.max_partial_rows;
   const int64_t most_new =
       config.max_total_new != 0 ? config.max_total_new : config.max_total_q;
-  memory.token_sequence = arena.Take<int32_t>(most_new);
+  state.memory =
+      TakeScheduleMemory(state.bounds, config.max_batch, most_new, &arena);
   state.partial_lse = arena.Take<float>(state.bounds.max_partial_rows);
   state.partial_out =
       arena.Take<float>(state.bounds.max_partial_rows * config.shape.head_dim);

@@ -7,6 +7,7 @@
 
 #include "attention/kernel_params.h"
 #include "attention/tile_schedule.h"
+#include "base/arena.h"
 #include "cuda_runtime_api.h"
 
 namespace interleave::attention {
@@ -27,6 +28,30 @@ struct ScheduleMemory {
   int32_t max_combines = 0;
   int64_t max_partial_rows = 0;
 };
+
+// Its pieces, for batches within the bounds.
+inline ScheduleMemory TakeScheduleMemory(const ScheduleBounds& bounds,
+                                         int64_t max_batch,
+                                         int64_t max_total_new, Arena* arena) {
+  ScheduleMemory memory;
+  memory.header = arena->Take<ScheduleHeader>(1);
+  memory.sequences = arena->Take<SequenceInfo>(max_batch);
+  for (int r = 0; r < kNumRoles; ++r) {
+    const int64_t lists = r == static_cast<int>(Role::kDecode)
+                              ? kItemClasses * max_batch
+                              : max_batch;
+    memory.item_begin[r] = arena->Take<int32_t>(lists + 1);
+    memory.items[r] = arena->Take<WorkItem>(bounds.max_items[r]);
+    memory.max_items[r] = static_cast<int32_t>(bounds.max_items[r]);
+  }
+  memory.combine_begin = arena->Take<int32_t>(max_batch + 1);
+  memory.partial_begin = arena->Take<int32_t>(max_batch + 1);
+  memory.combines = arena->Take<CombineItem>(bounds.max_combines);
+  memory.max_combines = static_cast<int32_t>(bounds.max_combines);
+  memory.max_partial_rows = bounds.max_partial_rows;
+  memory.token_sequence = arena->Take<int32_t>(max_total_new);
+  return memory;
+}
 
 // Counts tiles and splits, one block. raw points to device memory.
 cudaError_t LaunchScheduleCount(const SchedulePolicy& policy,

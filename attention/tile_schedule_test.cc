@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention/kernel_params.h"
+#include "attention/random_batch_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -177,18 +178,24 @@ TEST(BuildScheduleTest, RolesAreChosenBySequence) {
   EXPECT_EQ(schedule.items[kP][0].kv_end, 100);
 }
 
+// Of one token a sequence, with so many in the cache.
+HostSchedule DecodesOn(const SchedulePolicy& policy,
+                       const std::vector<int32_t>& cache) {
+  RawLengths raw;
+  raw.batch = static_cast<int32_t>(cache.size());
+  raw.total_q = raw.batch;
+  raw.cache_seqlens = cache.data();
+  raw.max_seqlen_k = 1 << 20;
+  return BuildSchedule(policy, raw);
+}
+
 TEST(BuildScheduleTest, LongestDecodeItemsFirst) {
-  const std::vector<int32_t> cache = {1024, 100, 640, 1920, 320, 2048};
   SchedulePolicy policy;
   policy.num_kv_heads = 2;
   policy.group_size = 4;
   policy.resident[kD] = 8;
-  RawLengths raw;
-  raw.batch = 6;
-  raw.total_q = 6;
-  raw.cache_seqlens = cache.data();
-  raw.max_seqlen_k = 4096;
-  const HostSchedule schedule = BuildSchedule(policy, raw);
+  const HostSchedule schedule =
+      DecodesOn(policy, {1024, 100, 640, 1920, 320, 2048});
   const int32_t chunk = schedule.header.chunk[kD];
   std::vector<int32_t> order;
   int32_t shortest = chunk;
@@ -245,20 +252,15 @@ TEST(BuildScheduleTest, CutsAnEvenlyLongDecode) {
 
 // Splits fill rounds of resident blocks: 384 of 396, and 1,536 of 1,584.
 TEST(BuildScheduleTest, SplitsFillRounds) {
+  SchedulePolicy policy;
+  policy.num_kv_heads = 8;
+  policy.group_size = 4;
+  policy.resident[kD] = 396;
   for (const auto& [batch, splits] :
        std::vector<std::pair<int, int>>{{16, 3}, {64, 3}}) {
-    const std::vector<int32_t> cache(batch, 8192);
-    SchedulePolicy policy;
-    policy.num_kv_heads = 8;
-    policy.group_size = 4;
-    policy.resident[kD] = 396;
-    RawLengths raw;
-    raw.batch = batch;
-    raw.total_q = batch;
-    raw.cache_seqlens = cache.data();
-    raw.max_seqlen_k = 8192;
-    EXPECT_EQ(BuildSchedule(policy, raw).items[kD].size(),
-              static_cast<size_t>(8 * batch * splits));
+    EXPECT_EQ(
+        DecodesOn(policy, std::vector<int32_t>(batch, 8192)).items[kD].size(),
+        static_cast<size_t>(8 * batch * splits));
   }
 }
 
@@ -330,46 +332,8 @@ TEST(BuildScheduleTest, PrefillSplitsALongTileAmongShortOnes) {
   EXPECT_EQ(schedule.items[kP].size(), 99u + 86u);
 }
 
-struct RandomBatch {
-  SchedulePolicy policy;
-  std::vector<int32_t> cu_q;
-  std::vector<int32_t> cache;
-  RawLengths raw;
-};
-
-void MakeRandomBatch(std::mt19937& random, RandomBatch& out) {
-  const auto pick = [&](std::vector<int32_t> values) {
-    return values[random() % values.size()];
-  };
-  out.policy.num_kv_heads = pick({1, 2, 3, 8});
-  out.policy.group_size = pick({1, 3, 4, 8, 16, 24, 71});
-  out.policy.window_left = pick({-1, -1, 0, 1, 63, 64, 333});
-  out.policy.window_right = pick({-1, 0, 0, 0, 5, 64});
-  out.policy.rows[kP] = pick({64, 128});
-  out.policy.rows[kD] = pick({16, 64});
-  out.policy.kv[kP] = pick({32, 64, 128});
-  out.policy.kv[kD] = pick({64, 128});
-  out.policy.resident[kP] = pick({1, 7, 132, 264});
-  out.policy.resident[kD] = pick({1, 7, 132, 528});
-  out.policy.batch_invariant = random() % 3 == 0;
-  const int32_t batch = pick({1, 2, 3, 17});
-  out.cu_q = {0};
-  out.cache.clear();
-  for (int32_t b = 0; b < batch; ++b) {
-    out.cu_q.push_back(out.cu_q.back() +
-                       pick({0, 1, 1, 1, 2, 8, 17, 127, 129, 300}));
-    out.cache.push_back(
-        pick({-1, 0, 1, 15, 16, 63, 64, 65, 1000, 4090, 20000}));
-  }
-  out.raw = RawLengths();
-  out.raw.batch = batch;
-  out.raw.total_q = out.cu_q.back();
-  out.raw.cu_seqlens_q = out.cu_q.data();
-  out.raw.cache_seqlens = out.cache.data();
-  out.raw.append = random() % 2 == 0;
-  out.raw.total_new = out.raw.total_q;
-  out.raw.max_seqlen_k = 1 << 20;
-}
+// Sequences of the random batches.
+const std::vector<int32_t> kBatches = {1, 2, 3, 17};
 
 // Every (row, key that the row's tile may see) belongs to exactly one item, and
 // partial rows and combines fit together.
@@ -377,7 +341,7 @@ TEST(BuildScheduleTest, CoversEachRowAndKeyOnce) {
   std::mt19937 random(20261129);
   for (int round = 0; round < 400; ++round) {
     RandomBatch batch;
-    MakeRandomBatch(random, batch);
+    MakeRandomBatch(random, kBatches, &batch);
     const SchedulePolicy& policy = batch.policy;
     const HostSchedule schedule = BuildSchedule(policy, batch.raw);
     std::map<std::tuple<int, int, int>, std::vector<std::pair<int, int>>> parts;
@@ -446,7 +410,7 @@ TEST(BuildScheduleTest, BatchInvariantSplitsDependOnTheSequenceAlone) {
   std::mt19937 random(7);
   for (int round = 0; round < 100; ++round) {
     RandomBatch batch;
-    MakeRandomBatch(random, batch);
+    MakeRandomBatch(random, kBatches, &batch);
     batch.policy.batch_invariant = true;
     const HostSchedule whole = BuildSchedule(batch.policy, batch.raw);
     for (int32_t b = 0; b < batch.raw.batch; ++b) {
