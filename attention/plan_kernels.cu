@@ -52,6 +52,53 @@ __device__ void BlockScan(int64_t (&values)[kSums], int64_t (&totals)[kSums]) {
   __syncthreads();
 }
 
+// For all threads, which see all `sequences`. `work`: the keys that the batch's
+// decodes read together.
+__device__ int32_t CountedChunkKeys(const SchedulePolicy& policy, int32_t batch,
+                                    const SequenceInfo* sequences,
+                                    int64_t work) {
+  __shared__ unsigned long long items[kDecodeChunks];
+  __shared__ int32_t longest[kDecodeChunks];
+  __shared__ int32_t chosen;
+  if (threadIdx.x < kDecodeChunks) {
+    items[threadIdx.x] = 0;
+    longest[threadIdx.x] = 0;
+  }
+  __syncthreads();
+  // Warps of a chunk each.
+  constexpr int kThreads = kCountThreads / kDecodeChunks;
+  static_assert(kThreads % 32 == 0);
+  const int own_chunk = threadIdx.x / kThreads;
+  const int32_t keys = DecodeChunkKeys(policy, own_chunk, work);
+  DecodeCuts own;
+  for (int32_t b = threadIdx.x % kThreads; b < batch; b += kThreads) {
+    const DecodeCuts of_b = CutsOf(policy, sequences[b], keys);
+    own.items += of_b.items;
+    if (of_b.longest > own.longest) own.longest = of_b.longest;
+  }
+  for (int d = 16; d > 0; d /= 2) {
+    own.items += __shfl_xor_sync(0xffffffffu, own.items, d);
+    const int32_t other = __shfl_xor_sync(0xffffffffu, own.longest, d);
+    if (other > own.longest) own.longest = other;
+  }
+  // Whole numbers: the order of the warps does not matter.
+  if (threadIdx.x % 32 == 0 && own.items > 0) {
+    atomicAdd(&items[own_chunk], static_cast<unsigned long long>(own.items));
+    atomicMax(&longest[own_chunk], own.longest);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    DecodeCuts cuts[kDecodeChunks];
+    for (int i = 0; i < kDecodeChunks; ++i) {
+      cuts[i].items = static_cast<int64_t>(items[i]);
+      cuts[i].longest = longest[i];
+    }
+    chosen = BestDecodeChunk(policy, cuts, work);
+  }
+  __syncthreads();
+  return chosen;
+}
+
 __device__ int32_t Cap(int64_t value, int64_t bound) {
   return static_cast<int32_t>(value < bound ? value : bound);
 }
@@ -70,11 +117,13 @@ __global__ void __launch_bounds__(kCountThreads)
   }
   int64_t totals[kSums];
   BlockScan(sums, totals);
+  const int64_t decode_work = totals[3];
   int32_t chunk[kNumRoles];
-  for (int r = 0; r < kNumRoles; ++r) {
-    chunk[r] = ChunkKeys(policy, static_cast<Role>(r), totals[r],
-                         totals[kNumRoles + r]);
-  }
+  chunk[kPrefill] = ChunkKeys(policy, Role::kPrefill, totals[0], totals[2]);
+  chunk[kDecode] =
+      CountsDecodeCuts(policy, decode_work)
+          ? CountedChunkKeys(policy, raw.batch, memory.sequences, decode_work)
+          : ChunkKeys(policy, Role::kDecode, totals[1], decode_work);
   // Decode items of each class, and from that where each class begins.
   static_assert(kSums == kItemClasses);
   int64_t classes[kSums] = {0, 0, 0, 0};

@@ -64,9 +64,30 @@ ScheduleBounds BoundsOf(const SchedulePolicy& policy, int32_t max_batch,
   return bounds;
 }
 
+namespace {
+
+int32_t CountedChunkKeys(const SchedulePolicy& policy,
+                         const std::vector<SequenceInfo>& sequences,
+                         int64_t work) {
+  DecodeCuts cuts[kDecodeChunks];
+  for (int i = 0; i < kDecodeChunks; ++i) {
+    const int32_t chunk = DecodeChunkKeys(policy, i, work);
+    for (const SequenceInfo& s : sequences) {
+      const DecodeCuts own = CutsOf(policy, s, chunk);
+      cuts[i].items += own.items;
+      cuts[i].longest = std::max(cuts[i].longest, own.longest);
+    }
+  }
+  return BestDecodeChunk(policy, cuts, work);
+}
+
+}  // namespace
+
 HostSchedule BuildSchedule(const SchedulePolicy& policy,
                            const RawLengths& raw) {
   HostSchedule schedule;
+  const int kP = static_cast<int>(Role::kPrefill);
+  const int kD = static_cast<int>(Role::kDecode);
   int64_t tiles[kNumRoles] = {0, 0};
   int64_t work[kNumRoles] = {0, 0};
   for (int32_t b = 0; b < raw.batch; ++b) {
@@ -76,10 +97,12 @@ HostSchedule BuildSchedule(const SchedulePolicy& policy,
     tiles[r] += TilesOf(policy, s);
     work[r] += WorkOf(policy, s);
   }
-  for (int r = 0; r < kNumRoles; ++r) {
-    schedule.header.chunk[r] =
-        ChunkKeys(policy, static_cast<Role>(r), tiles[r], work[r]);
-  }
+  schedule.header.chunk[kP] =
+      ChunkKeys(policy, Role::kPrefill, tiles[kP], work[kP]);
+  schedule.header.chunk[kD] =
+      CountsDecodeCuts(policy, work[kD])
+          ? CountedChunkKeys(policy, schedule.sequences, work[kD])
+          : ChunkKeys(policy, Role::kDecode, tiles[kD], work[kD]);
   schedule.token_sequence.assign(raw.append ? raw.total_new : 0, -1);
   std::vector<SequenceCounts> counts;
   std::vector<ItemPlace> places;

@@ -53,6 +53,7 @@ inline constexpr int32_t kMaxDecodeSplits = 2048;
 // What an item costs beside its keys, in keys: filling its pipeline, merging.
 inline constexpr int32_t kPrefillOverheadKeys = 256;
 inline constexpr int32_t kDecodeOverheadKeys = 128;
+inline constexpr int32_t kCountedOverheadKeys = 256;
 // Rounds of the resident thread blocks that splitting looks ahead. Partial
 // results of prefill tiles are large, so they get fewer.
 inline constexpr int32_t kPrefillMaxWaves = 2;
@@ -197,6 +198,13 @@ ATTENTION_HOST_DEVICE int64_t FillRounds(Role role, int64_t resident,
   return best;
 }
 
+// A chunk that splits can have.
+ATTENTION_HOST_DEVICE int32_t WholeChunk(int64_t keys, int64_t kv) {
+  int64_t chunk = CeilDiv(keys, kv) * kv;
+  if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;
+  return chunk >= kNoSplit ? kNoSplit : static_cast<int32_t>(chunk);
+}
+
 // Keys a split for the whole batch, given its tiles (times KV heads) and the
 // keys that they read together.
 ATTENTION_HOST_DEVICE int32_t ChunkKeys(const SchedulePolicy& policy, Role role,
@@ -212,9 +220,37 @@ ATTENTION_HOST_DEVICE int32_t ChunkKeys(const SchedulePolicy& policy, Role role,
         work, resident > kMaxDecodeSplits ? resident : kMaxDecodeSplits);
     if (chunk < least) chunk = least;
   }
-  chunk = CeilDiv(chunk, kv) * kv;
-  if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;
-  return chunk >= kNoSplit ? kNoSplit : static_cast<int32_t>(chunk);
+  return WholeChunk(chunk, kv);
+}
+
+// Whether a decode batch's splits are chosen by counting the items that it is
+// cut into, or as for tiles of equal length. Counting tells one round of the
+// resident thread blocks from two, which is 5 us a layer on an H200 where a
+// block has little to read. Where it has more, rounds no longer decide, and
+// shorter splits were faster than those that counting finds
+// (docs/kernel_notes.md).
+inline constexpr int32_t kCountedShareKeys = 1152;
+ATTENTION_HOST_DEVICE bool CountsDecodeCuts(const SchedulePolicy& policy,
+                                            int64_t work) {
+  const int64_t resident = policy.resident[static_cast<int>(Role::kDecode)];
+  return !policy.batch_invariant && work <= kCountedShareKeys * resident;
+}
+
+// Keys a split that are tried for a batch's decodes, as shares (in twelfths) of
+// what a resident thread block has to read if all have as much.
+inline constexpr int kDecodeChunks = 8;
+
+ATTENTION_HOST_DEVICE int32_t DecodeChunkKeys(const SchedulePolicy& policy,
+                                              int candidate, int64_t work) {
+  constexpr int32_t kTwelfths[kDecodeChunks] = {4, 6, 8, 9, 12, 15, 18, 24};
+  const int r = static_cast<int>(Role::kDecode);
+  const int64_t resident = policy.resident[r];
+  const int64_t share = CeilDiv(work, resident);
+  int64_t keys = CeilDiv(share * kTwelfths[candidate], 12);
+  const int64_t least =
+      CeilDiv(work, resident > kMaxDecodeSplits ? resident : kMaxDecodeSplits);
+  if (keys < least) keys = least;
+  return WholeChunk(keys, policy.kv[r]);
 }
 
 // How a tile's keys are cut.
@@ -434,6 +470,60 @@ ATTENTION_HOST_DEVICE int64_t WorkOf(const SchedulePolicy& policy,
     if (keys > most) keys = most;
   }
   return TilesOf(policy, s) * keys;
+}
+
+// What decodes are cut into with one of the chunks.
+struct DecodeCuts {
+  int64_t items = 0;    // that read keys
+  int32_t longest = 0;  // keys of the longest item, whole kv tiles
+};
+
+// Of one sequence.
+ATTENTION_HOST_DEVICE DecodeCuts CutsOf(const SchedulePolicy& policy,
+                                        const SequenceInfo& s, int32_t chunk) {
+  DecodeCuts cuts;
+  const int r = static_cast<int>(Role::kDecode);
+  // An empty sequence, such as a padding row of a captured graph, has an item
+  // that writes zeros, in no time.
+  if (RoleOf(policy, s) != Role::kDecode || s.k_len == 0) return cuts;
+  const int32_t tiles = RowTiles(policy, s, Role::kDecode);
+  for (int32_t tile = 0; tile < tiles; ++tile) {
+    const int32_t rows = TileRowCount(policy, s, Role::kDecode, tile);
+    const KvRange range = TileKvRange(policy, s, tile * policy.rows[r], rows);
+    const SplitPlan plan = PlanSplits(policy, s, Role::kDecode, chunk, range);
+    cuts.items += plan.num_splits;
+    const int32_t keys = plan.tiles_a_split * policy.kv[r];
+    if (keys > cuts.longest) cuts.longest = keys;
+  }
+  cuts.items *= policy.num_kv_heads;
+  return cuts;
+}
+
+// How long decodes take that are cut so, in keys that a thread block reads:
+// rounds of the resident thread blocks, of items of average length, or the
+// longest item.
+ATTENTION_HOST_DEVICE int64_t CostOf(const SchedulePolicy& policy,
+                                     const DecodeCuts& cuts, int64_t work) {
+  if (cuts.items == 0) return 0;
+  const int64_t resident = policy.resident[static_cast<int>(Role::kDecode)];
+  const int64_t rounds = CeilDiv(cuts.items, resident) *
+                         (CeilDiv(work, cuts.items) + kCountedOverheadKeys);
+  const int64_t longest = int64_t{cuts.longest} + kCountedOverheadKeys;
+  return rounds > longest ? rounds : longest;
+}
+
+// The chunk that ends first, given what the batch's decodes are cut into with
+// each; the shortest of equals, by whose quarters items are told apart best.
+ATTENTION_HOST_DEVICE int32_t
+BestDecodeChunk(const SchedulePolicy& policy,
+                const DecodeCuts cuts[kDecodeChunks], int64_t work) {
+  int best = 0;
+  for (int i = 1; i < kDecodeChunks; ++i) {
+    if (CostOf(policy, cuts[i], work) < CostOf(policy, cuts[best], work)) {
+      best = i;
+    }
+  }
+  return DecodeChunkKeys(policy, best, work);
 }
 
 // Sizes of the lists that hold for any lengths.
