@@ -119,11 +119,12 @@ __global__ void __launch_bounds__(kCountThreads)
   BlockScan(sums, totals);
   const int64_t decode_work = totals[3];
   int32_t chunk[kNumRoles];
-  chunk[kPrefill] = ChunkKeys(policy, Role::kPrefill, totals[0], totals[2]);
+  chunk[kPrefill] =
+      EqualChunkKeys(policy, Role::kPrefill, totals[0], totals[2]);
   chunk[kDecode] =
       CountsDecodeCuts(policy, decode_work)
           ? CountedChunkKeys(policy, raw.batch, memory.sequences, decode_work)
-          : ChunkKeys(policy, Role::kDecode, totals[1], decode_work);
+          : EqualChunkKeys(policy, Role::kDecode, totals[1], decode_work);
   // Decode items of each class, and from that where each class begins.
   static_assert(kSums == kItemClasses);
   int64_t classes[kSums] = {0, 0, 0, 0};

@@ -98,11 +98,11 @@ HostSchedule BuildSchedule(const SchedulePolicy& policy,
     work[r] += WorkOf(policy, s);
   }
   schedule.header.chunk[kP] =
-      ChunkKeys(policy, Role::kPrefill, tiles[kP], work[kP]);
+      EqualChunkKeys(policy, Role::kPrefill, tiles[kP], work[kP]);
   schedule.header.chunk[kD] =
       CountsDecodeCuts(policy, work[kD])
           ? CountedChunkKeys(policy, schedule.sequences, work[kD])
-          : ChunkKeys(policy, Role::kDecode, tiles[kD], work[kD]);
+          : EqualChunkKeys(policy, Role::kDecode, tiles[kD], work[kD]);
   schedule.token_sequence.assign(raw.append ? raw.total_new : 0, -1);
   std::vector<SequenceCounts> counts;
   std::vector<ItemPlace> places;

@@ -51,9 +51,16 @@ inline constexpr int32_t kNoSplit = 0x7fffffff;
 // resident thread block, where those are more).
 inline constexpr int32_t kMaxDecodeSplits = 2048;
 // What an item costs beside its keys, in keys: filling its pipeline, merging.
+// In many rounds of decode items, half of it hides behind other thread blocks.
 inline constexpr int32_t kPrefillOverheadKeys = 256;
 inline constexpr int32_t kDecodeOverheadKeys = 128;
 inline constexpr int32_t kCountedOverheadKeys = 256;
+// Up to so many keys for each resident thread block, a decode batch is split by
+// counting what it is cut into. There, counting tells one round of the thread
+// blocks from two, which is 5 us a layer on an H200. With more keys rounds no
+// longer decide, and tiles that are taken to be equal were split better
+// (docs/kernel_notes.md).
+inline constexpr int32_t kCountedShareKeys = 1152;
 // Rounds of the resident thread blocks that splitting looks ahead. Partial
 // results of prefill tiles are large, so they get fewer.
 inline constexpr int32_t kPrefillMaxWaves = 2;
@@ -167,6 +174,19 @@ ATTENTION_HOST_DEVICE KvRange TileKvRange(const SchedulePolicy& policy,
   return {static_cast<int32_t>(begin), static_cast<int32_t>(end)};
 }
 
+// A chunk that splits can have.
+ATTENTION_HOST_DEVICE int32_t WholeChunk(int64_t keys, int64_t kv) {
+  int64_t chunk = CeilDiv(keys, kv) * kv;
+  if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;
+  return chunk >= kNoSplit ? kNoSplit : static_cast<int32_t>(chunk);
+}
+
+// The shortest chunk for which a decode batch's splits have room.
+ATTENTION_HOST_DEVICE int64_t LeastDecodeChunk(int64_t resident, int64_t work) {
+  return CeilDiv(work,
+                 resident > kMaxDecodeSplits ? resident : kMaxDecodeSplits);
+}
+
 // Keys a split for tiles of about equal length: of the lengths that fill one or
 // more rounds of the resident thread blocks, the one that ends first.
 ATTENTION_HOST_DEVICE int64_t FillRounds(Role role, int64_t resident,
@@ -185,8 +205,7 @@ ATTENTION_HOST_DEVICE int64_t FillRounds(Role role, int64_t resident,
     int64_t chunk = CeilDiv(length, most > 0 ? most : 1);
     // Where lengths vary, no split may take two shares of the whole.
     if (chunk > 2 * share) chunk = 2 * share;
-    chunk = CeilDiv(chunk, kv) * kv;
-    if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;
+    chunk = WholeChunk(chunk, kv);
     const int64_t splits = CeilDiv(length, chunk);
     const int64_t rounds = CeilDiv(splits * tiles, resident);
     const int64_t cost = rounds * (CeilDiv(length, splits) + overhead);
@@ -198,17 +217,11 @@ ATTENTION_HOST_DEVICE int64_t FillRounds(Role role, int64_t resident,
   return best;
 }
 
-// A chunk that splits can have.
-ATTENTION_HOST_DEVICE int32_t WholeChunk(int64_t keys, int64_t kv) {
-  int64_t chunk = CeilDiv(keys, kv) * kv;
-  if (chunk < kMinChunkTiles * kv) chunk = kMinChunkTiles * kv;
-  return chunk >= kNoSplit ? kNoSplit : static_cast<int32_t>(chunk);
-}
-
-// Keys a split for the whole batch, given its tiles (times KV heads) and the
-// keys that they read together.
-ATTENTION_HOST_DEVICE int32_t ChunkKeys(const SchedulePolicy& policy, Role role,
-                                        int64_t tiles, int64_t work) {
+// Keys a split for the whole batch as if its tiles were equal, given how many
+// they are (times KV heads) and the keys that they read together.
+ATTENTION_HOST_DEVICE int32_t EqualChunkKeys(const SchedulePolicy& policy,
+                                             Role role, int64_t tiles,
+                                             int64_t work) {
   const int r = static_cast<int>(role);
   if (policy.batch_invariant) return kNoSplit;  // PlanSplits has its own rule
   const int64_t resident = policy.resident[r];
@@ -216,20 +229,13 @@ ATTENTION_HOST_DEVICE int32_t ChunkKeys(const SchedulePolicy& policy, Role role,
   if (role == Role::kPrefill && tiles >= resident) return kNoSplit;
   int64_t chunk = FillRounds(role, resident, kv, tiles, work);
   if (role == Role::kDecode) {
-    const int64_t least = CeilDiv(
-        work, resident > kMaxDecodeSplits ? resident : kMaxDecodeSplits);
+    const int64_t least = LeastDecodeChunk(resident, work);
     if (chunk < least) chunk = least;
   }
   return WholeChunk(chunk, kv);
 }
 
-// Whether a decode batch's splits are chosen by counting the items that it is
-// cut into, or as for tiles of equal length. Counting tells one round of the
-// resident thread blocks from two, which is 5 us a layer on an H200 where a
-// block has little to read. Where it has more, rounds no longer decide, and
-// shorter splits were faster than those that counting finds
-// (docs/kernel_notes.md).
-inline constexpr int32_t kCountedShareKeys = 1152;
+// Whether a decode batch is split by counting, or as if its tiles were equal.
 ATTENTION_HOST_DEVICE bool CountsDecodeCuts(const SchedulePolicy& policy,
                                             int64_t work) {
   const int64_t resident = policy.resident[static_cast<int>(Role::kDecode)];
@@ -247,8 +253,7 @@ ATTENTION_HOST_DEVICE int32_t DecodeChunkKeys(const SchedulePolicy& policy,
   const int64_t resident = policy.resident[r];
   const int64_t share = CeilDiv(work, resident);
   int64_t keys = CeilDiv(share * kTwelfths[candidate], 12);
-  const int64_t least =
-      CeilDiv(work, resident > kMaxDecodeSplits ? resident : kMaxDecodeSplits);
+  const int64_t least = LeastDecodeChunk(resident, work);
   if (keys < least) keys = least;
   return WholeChunk(keys, policy.kv[r]);
 }
@@ -453,7 +458,7 @@ ATTENTION_HOST_DEVICE WorkItem FindItem(const SchedulePolicy& policy,
   return item;  // not reached: local is below the sequence's count
 }
 
-// A sequence's share of the sums that ChunkKeys takes; the keys are an upper
+// A sequence's share of the sums that chunks follow from; the keys are an upper
 // estimate (causal tiles count in full), which keeps the bounds.
 ATTENTION_HOST_DEVICE int64_t TilesOf(const SchedulePolicy& policy,
                                       const SequenceInfo& s) {
