@@ -15,6 +15,15 @@ void SortDistinct(std::vector<double>* values) {
   values->erase(std::unique(values->begin(), values->end()), values->end());
 }
 
+// From where the line goes on above the last value of an axis of two and more.
+size_t BaseOfExtension(absl::Span<const double> axis) {
+  const auto above_half =
+      std::upper_bound(axis.begin(), axis.end() - 1, axis.back() / 2);
+  return above_half == axis.begin()
+             ? 0
+             : static_cast<size_t>(above_half - axis.begin()) - 1;
+}
+
 }  // namespace
 
 AxisCell Locate(absl::Span<const double> axis, double value) {
@@ -22,16 +31,17 @@ AxisCell Locate(absl::Span<const double> axis, double value) {
   if (value <= axis[0]) return {};
   if (value == axis[last]) return {.low = last, .high = last};
   if (value > axis[last] && last == 0) return {.outside = true};
-  // The last cell where the value is above it all.
-  const size_t high = std::min(
-      last,
-      static_cast<size_t>(std::upper_bound(axis.begin(), axis.end(), value) -
-                          axis.begin()));
   AxisCell cell;
-  cell.low = high - 1;
-  cell.high = high;
-  cell.weight = (value - axis[cell.low]) / (axis[high] - axis[cell.low]);
   cell.outside = value > axis[last];
+  if (cell.outside) {
+    cell.low = BaseOfExtension(axis);
+    cell.high = last;
+  } else {
+    cell.high = static_cast<size_t>(
+        std::upper_bound(axis.begin(), axis.end(), value) - axis.begin());
+    cell.low = cell.high - 1;
+  }
+  cell.weight = (value - axis[cell.low]) / (axis[cell.high] - axis[cell.low]);
   return cell;
 }
 

@@ -7,8 +7,11 @@
 // errors; 10% over chunks alone), against 3.3 to 9.4% for log-log.
 //
 // Outside: below an axis' smallest value the smallest stands for it (kernels
-// have a floor there); above its largest the last two points' line goes on, and
-// the lookup says that it was outside.
+// have a floor there); above its largest the line goes on that leads to it from
+// the last value up to half of it (from the first where there is none), and the
+// lookup says that it was outside.  The last two points would not do: where
+// they are close, what kernels take goes up in steps of tiles between them, or
+// not at all.
 
 #ifndef SIM_COST_GRID_H_
 #define SIM_COST_GRID_H_

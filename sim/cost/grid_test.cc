@@ -32,6 +32,23 @@ TEST(LocateTest, Cells) {
   EXPECT_FALSE(Locate(std::vector<double>{5}, 5).outside);
 }
 
+TEST(LocateTest, GoesOnFromHalfOfTheLast) {
+  const AxisCell above = Locate(std::vector<double>{4, 8, 15, 16}, 20);
+  EXPECT_EQ(above.low, 1u);
+  EXPECT_EQ(above.high, 3u);
+  EXPECT_EQ(above.weight, 1.5);
+  // From the first where none is below half.
+  EXPECT_EQ(Locate(std::vector<double>{10, 11, 12}, 14).low, 0u);
+  EXPECT_EQ(Locate(std::vector<double>{10, 11, 12}, 14).weight, 2);
+}
+
+// Ten a token, in steps of two tiles: the last two points are of one step.
+TEST(CurveTest, StepsAtTheEndDoNotDecideWhatComesAfter) {
+  const Curve curve = {{2, 4, 8, 15, 16}, {20, 40, 80, 160, 160}};
+  bool outside = false;
+  EXPECT_EQ(curve.At(24, &outside), 240);
+}
+
 TEST(CurveTest, InterpolatesAndExtends) {
   const Curve curve = {{1, 2, 4}, {10, 30, 20}};
   bool outside = false;

@@ -21,7 +21,7 @@
 // the mean state while it runs; the attention of decodes slows down as decodes
 // do.
 //
-// Beyond the largest measured size the last two points' line goes on, and the
+// Beyond the largest measured size a line goes on (see grid.h), and the
 // query is counted in stats().outside_grid.
 
 #ifndef SIM_COST_PROFILE_MODEL_H_

@@ -29,12 +29,13 @@ constexpr double kMostTokens = 1024;
 constexpr double kStateStep = 0.05;
 constexpr int kMostStateSteps = 12;
 // Samples with prompts of one size that make a level of its own, and of others
-// that make one.  Decodes alone change slowly: hundreds in a row have the same
-// sequences, and are off by what these are off by, up to 1%; so that a level
-// says what is common to many, it takes more of them.
+// that make one: few, since levels of small sizes are up to 8% apart, and a
+// sample is off by 4%.  Decodes alone change slowly: many in a row have the
+// same sequences, and are off by what these are off by, up to 1%; so that a
+// level says what is common to several, it takes more of them.
 constexpr int64_t kOwn = 32;
-constexpr size_t kOfBin = 64;
-constexpr size_t kOfDecodeBin = 256;
+constexpr size_t kOfBin = 16;
+constexpr size_t kOfDecodeBin = 96;
 constexpr int64_t kNeverOwn = std::numeric_limits<int64_t>::max();
 // How many times as long as expected is a hiccup.
 constexpr double kHiccup = 2;

@@ -50,8 +50,8 @@ struct Calibration {
 // batch multiplies matrices all the time, and (where decodes alone are of
 // several sizes) memory states are tried out.  The card had recovered before
 // the first sample.  Batches with prompts of a size that occurs often (32 times
-// and more) have a level of their own, others one for 64 samples and more of
-// neighbouring sizes, decodes alone one for 256 and more.  A sample that took
+// and more) have a level of their own, others one for 16 samples and more of
+// neighbouring sizes, decodes alone one for 96 and more.  A sample that took
 // more than twice what the tables say is a hiccup, and counts for the card's
 // state only.  No throttling where no slowdown is half a percent.
 Calibration Calibrate(absl::Span<const SeriesSample> series,
