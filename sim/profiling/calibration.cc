@@ -28,14 +28,20 @@ constexpr double kFineTokenStep = 64;
 constexpr double kMostTokens = 1024;
 constexpr double kStateStep = 0.05;
 constexpr int kMostStateSteps = 12;
-// Samples with prompts of one size that make a level of its own, and of others
-// that make one: few, since levels of small sizes are up to 8% apart, and a
-// sample is off by 4%.  Decodes alone change slowly: many in a row have the
-// same sequences, and are off by what these are off by, up to 1%; so that a
-// level says what is common to several, it takes more of them.
-constexpr int64_t kOwn = 32;
-constexpr size_t kOfBin = 16;
-constexpr size_t kOfDecodeBin = 96;
+// Samples with prompts of one size that make a bin of its own, and of others,
+// and of decodes alone, that make one.
+struct BinSizes {
+  int64_t own;
+  size_t prompts;
+  size_t decodes;
+};
+// Slowdowns show in what samples of a bin have apart, and need many of them.
+constexpr BinSizes kToTellSlowdowns = {32, 64, 256};
+// Levels need few: those of small sizes are up to 8% apart, and a sample is off
+// by 4%.  Decodes alone change slowly: many in a row have the same sequences,
+// and are off by what these are off by, up to 1%; so that a level says what is
+// common to several, it takes more of them.
+constexpr BinSizes kToTellLevels = {32, 16, 96};
 constexpr int64_t kNeverOwn = std::numeric_limits<int64_t>::max();
 // How many times as long as expected is a hiccup.
 constexpr double kHiccup = 2;
@@ -237,10 +243,11 @@ Level LevelOf(const KindBins& kind, const std::vector<double>& levels) {
   return Level(std::move(steps));
 }
 
-// The best of the tables that are tried out.
-class Search {
+// A series in bins.
+class Binned {
  public:
-  explicit Search(absl::Span<const SeriesSample> series) : series_(series) {
+  Binned(absl::Span<const SeriesSample> series, const BinSizes& sizes)
+      : series_(series) {
     bins_.of_sample.assign(series.size(), std::numeric_limits<size_t>::max());
     std::vector<Sized> prompts;
     std::vector<Sized> decodes;
@@ -256,25 +263,27 @@ class Search {
     for (const Sized& s : decodes) {
       if (s.size != decodes[0].size) tells_memory_state_ = true;
     }
-    prompts_ = Sort(std::move(prompts), kOwn, kOfBin, &bins_);
-    decodes_ = Sort(std::move(decodes), kNeverOwn, kOfDecodeBin, &bins_);
+    prompts_ = Sort(std::move(prompts), sizes.own, sizes.prompts, &bins_);
+    decodes_ = Sort(std::move(decodes), kNeverOwn, sizes.decodes, &bins_);
   }
 
-  // Fills in the slowdowns of a table.
-  void Try(ThrottleTable table) {
-    const std::vector<Row> rows = RowsOf(series_, bins_, table);
+  // Fills in the slowdowns of a table, and returns the error that is left.
+  double FitSlowdownsOf(ThrottleTable* table) const {
+    const std::vector<Row> rows = RowsOf(series_, bins_, *table);
     std::vector<double> levels(bins_.count, 1);
     for (int round = 0; round < kSettled; ++round) {
-      FitSlowdowns(rows, levels, &table);
-      levels = LevelsOf(rows, bins_.count, table);
+      FitSlowdowns(rows, levels, table);
+      levels = LevelsOf(rows, bins_.count, *table);
     }
-    const double error = ErrorOf(rows, levels, table);
-    if (error >= least_) return;
-    least_ = error;
-    best_ = {table, LevelOf(prompts_, levels), LevelOf(decodes_, levels)};
+    return ErrorOf(rows, levels, *table);
   }
 
-  const Calibration& best() const { return best_; }
+  Calibration With(const ThrottleTable& table) const {
+    const std::vector<double> levels =
+        LevelsOf(RowsOf(series_, bins_, table), bins_.count, table);
+    return {table, LevelOf(prompts_, levels), LevelOf(decodes_, levels)};
+  }
+
   // Whether decodes alone are of several sizes.
   bool tells_memory_state() const { return tells_memory_state_; }
 
@@ -284,16 +293,34 @@ class Search {
   KindBins prompts_;
   KindBins decodes_;
   bool tells_memory_state_ = false;
-  Calibration best_;
+};
+
+// The best of the tables that are tried out.
+class Search {
+ public:
+  explicit Search(absl::Span<const SeriesSample> series)
+      : binned_(series, kToTellSlowdowns) {}
+
+  void Try(ThrottleTable table) {
+    const double error = binned_.FitSlowdownsOf(&table);
+    if (error >= least_) return;
+    least_ = error;
+    best_ = table;
+  }
+
+  const ThrottleTable& best() const { return best_; }
+  bool tells_memory_state() const { return binned_.tells_memory_state(); }
+
+ private:
+  const Binned binned_;
+  ThrottleTable best_;
   double least_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace
 
 Calibration CalibrateLevels(absl::Span<const SeriesSample> series) {
-  Search search(series);
-  search.Try({});
-  return search.best();
+  return Binned(series, kToTellLevels).With({});
 }
 
 Calibration Calibrate(absl::Span<const SeriesSample> series,
@@ -309,7 +336,7 @@ Calibration Calibrate(absl::Span<const SeriesSample> series,
       try_out(constant, tokens, 0);
     }
   }
-  const ThrottleTable near = search.best().throttle;
+  const ThrottleTable near = search.best();
   const int states = search.tells_memory_state() ? kMostStateSteps : 0;
   for (double constant = near.time_constant_us / kRatio;
        constant < near.time_constant_us * kRatio; constant *= kFineRatio) {
@@ -319,10 +346,10 @@ Calibration Calibrate(absl::Span<const SeriesSample> series,
       }
     }
   }
-  const ThrottleTable& found = search.best().throttle;
+  const ThrottleTable& found = search.best();
   return std::max(found.compute_slowdown, found.memory_slowdown) < kNoSlowdown
              ? CalibrateLevels(series)
-             : search.best();
+             : Binned(series, kToTellLevels).With(found);
 }
 
 }  // namespace interleave::sim

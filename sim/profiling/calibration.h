@@ -51,9 +51,10 @@ struct Calibration {
 // several sizes) memory states are tried out.  The card had recovered before
 // the first sample.  Batches with prompts of a size that occurs often (32 times
 // and more) have a level of their own, others one for 16 samples and more of
-// neighbouring sizes, decodes alone one for 96 and more.  A sample that took
-// more than twice what the tables say is a hiccup, and counts for the card's
-// state only.  No throttling where no slowdown is half a percent.
+// neighbouring sizes, decodes alone one for 96 and more; slowdowns are fitted
+// to what 64 and 256 have apart.  A sample that took more than twice what the
+// tables say is a hiccup, and counts for the card's state only.  No throttling
+// where no slowdown is half a percent.
 Calibration Calibrate(absl::Span<const SeriesSample> series,
                       double memory_tokens);
 
