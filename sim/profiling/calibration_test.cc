@@ -125,6 +125,33 @@ TEST(CalibrateTest, LevelsAlone) {
   EXPECT_GT(hot.with_prefill.At(1024), 1);
 }
 
+// Sixteen prompts of about a size are enough to tell it from the next; one is
+// not.
+TEST(CalibrateTest, FewBatchesTellASize) {
+  std::vector<SeriesSample> series;
+  const auto add = [&series](int64_t first, int count, double level) {
+    for (int i = 0; i < count; ++i) {
+      SeriesSample s;
+      s.tokens_beside_prefill = first + i;
+      s.table_us = 5'000;
+      s.device_us = level * s.table_us;
+      series.push_back(s);
+    }
+  };
+  add(100, 16, 1.01);
+  add(200, 16, 1.08);
+  add(300, 1, 2);
+  add(400, 31, 0.97);
+  const Calibration fit = CalibrateLevels(series);
+  EXPECT_DOUBLE_EQ(fit.with_prefill.At(1), 1.01);
+  EXPECT_DOUBLE_EQ(fit.with_prefill.At(115), 1.01);
+  EXPECT_DOUBLE_EQ(fit.with_prefill.At(116), 1.08);
+  EXPECT_DOUBLE_EQ(fit.with_prefill.At(215), 1.08);
+  // The odd one is in a bin with fifteen more.
+  EXPECT_DOUBLE_EQ(fit.with_prefill.At(300), (2 + 15 * 0.97) / 16);
+  EXPECT_DOUBLE_EQ(fit.with_prefill.At(430), 0.97);
+}
+
 TEST(CalibrateTest, LeavesOutHiccups) {
   const ThrottleTable truth = {30'000, 0.28, 0.09, 128, 512};
   std::vector<SeriesSample> series = Series(truth, 0, 12000);
