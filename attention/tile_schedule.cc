@@ -7,20 +7,36 @@
 namespace interleave::attention {
 namespace {
 
+constexpr int kP = static_cast<int>(Role::kPrefill);
+constexpr int kD = static_cast<int>(Role::kDecode);
+
 // Rows that sequences of the decode role can have together, over all KV heads.
 int64_t MaxDecodeRows(const SchedulePolicy& policy, int32_t max_batch,
                       int64_t max_total_q) {
-  const int64_t rows = policy.rows[static_cast<int>(Role::kDecode)];
+  const int64_t rows = policy.rows[kD];
   return policy.num_kv_heads *
          std::min(int64_t{max_batch} * rows, max_total_q * policy.group_size);
+}
+
+int32_t CountedChunkKeys(const SchedulePolicy& policy,
+                         const std::vector<SequenceInfo>& sequences,
+                         int64_t work) {
+  DecodeCuts cuts[kDecodeChunks];
+  for (int i = 0; i < kDecodeChunks; ++i) {
+    const int32_t chunk = DecodeChunkKeys(policy, i, work);
+    for (const SequenceInfo& s : sequences) {
+      const DecodeCuts own = CutsOf(policy, s, chunk);
+      cuts[i].items += own.items;
+      cuts[i].longest = std::max(cuts[i].longest, own.longest);
+    }
+  }
+  return BestDecodeChunk(policy, cuts, work);
 }
 
 }  // namespace
 
 ScheduleBounds BoundsOf(const SchedulePolicy& policy, int32_t max_batch,
                         int64_t max_total_q) {
-  const int kP = static_cast<int>(Role::kPrefill);
-  const int kD = static_cast<int>(Role::kDecode);
   const int64_t heads = policy.num_kv_heads;
   const int64_t packed = max_total_q * policy.group_size;
   // A sequence has at most one tile that is not full.
@@ -64,30 +80,9 @@ ScheduleBounds BoundsOf(const SchedulePolicy& policy, int32_t max_batch,
   return bounds;
 }
 
-namespace {
-
-int32_t CountedChunkKeys(const SchedulePolicy& policy,
-                         const std::vector<SequenceInfo>& sequences,
-                         int64_t work) {
-  DecodeCuts cuts[kDecodeChunks];
-  for (int i = 0; i < kDecodeChunks; ++i) {
-    const int32_t chunk = DecodeChunkKeys(policy, i, work);
-    for (const SequenceInfo& s : sequences) {
-      const DecodeCuts own = CutsOf(policy, s, chunk);
-      cuts[i].items += own.items;
-      cuts[i].longest = std::max(cuts[i].longest, own.longest);
-    }
-  }
-  return BestDecodeChunk(policy, cuts, work);
-}
-
-}  // namespace
-
 HostSchedule BuildSchedule(const SchedulePolicy& policy,
                            const RawLengths& raw) {
   HostSchedule schedule;
-  const int kP = static_cast<int>(Role::kPrefill);
-  const int kD = static_cast<int>(Role::kDecode);
   int64_t tiles[kNumRoles] = {0, 0};
   int64_t work[kNumRoles] = {0, 0};
   for (int32_t b = 0; b < raw.batch; ++b) {
@@ -128,12 +123,10 @@ HostSchedule BuildSchedule(const SchedulePolicy& policy,
       if (index >= 0) schedule.combines[index] = combine;
     }
   };
-  for (int32_t b = 0; b < raw.batch; ++b) {
-    add(static_cast<int>(Role::kPrefill), b);
-  }
+  for (int32_t b = 0; b < raw.batch; ++b) add(kP, b);
   for (int k = 0; k < kItemClasses; ++k) {
     for (int32_t b = 0; b < raw.batch; ++b) {
-      if (counts[b].item_class == k) add(static_cast<int>(Role::kDecode), b);
+      if (counts[b].item_class == k) add(kD, b);
     }
   }
   for (int r = 0; r < kNumRoles; ++r) {

@@ -315,6 +315,7 @@ ATTENTION_HOST_DEVICE int32_t ItemClass(int64_t keys, int32_t chunk) {
 struct SequenceCounts {
   int64_t items[kNumRoles] = {0, 0};
   int32_t item_class = 0;  // of its decode items
+  int64_t longest = 0;     // keys of the longest of these, whole kv tiles
   int64_t combines = 0;
   int64_t partial_rows = 0;
 };
@@ -351,8 +352,9 @@ CountSequence(const SchedulePolicy& policy, const SequenceInfo& s,
     const int32_t n = plan.num_splits;
     counts.items[r] += n;
     if (role == Role::kDecode) {
-      counts.item_class =
-          ItemClass(int64_t{plan.tiles_a_split} * policy.kv[r], chunk[r]);
+      // Decodes have one tile.
+      counts.longest = int64_t{plan.tiles_a_split} * policy.kv[r];
+      counts.item_class = ItemClass(counts.longest, chunk[r]);
     }
     if (n > 1) {
       counts.combines += 1;
@@ -483,25 +485,16 @@ struct DecodeCuts {
   int32_t longest = 0;  // keys of the longest item, whole kv tiles
 };
 
-// Of one sequence.
+// Of one sequence.  REQUIRES: decodes are split by counting.
 ATTENTION_HOST_DEVICE DecodeCuts CutsOf(const SchedulePolicy& policy,
                                         const SequenceInfo& s, int32_t chunk) {
-  DecodeCuts cuts;
-  const int r = static_cast<int>(Role::kDecode);
   // An empty sequence, such as a padding row of a captured graph, has an item
   // that writes zeros, in no time.
-  if (RoleOf(policy, s) != Role::kDecode || s.k_len == 0) return cuts;
-  const int32_t tiles = RowTiles(policy, s, Role::kDecode);
-  for (int32_t tile = 0; tile < tiles; ++tile) {
-    const int32_t rows = TileRowCount(policy, s, Role::kDecode, tile);
-    const KvRange range = TileKvRange(policy, s, tile * policy.rows[r], rows);
-    const SplitPlan plan = PlanSplits(policy, s, Role::kDecode, chunk, range);
-    cuts.items += plan.num_splits;
-    const int32_t keys = plan.tiles_a_split * policy.kv[r];
-    if (keys > cuts.longest) cuts.longest = keys;
-  }
-  cuts.items *= policy.num_kv_heads;
-  return cuts;
+  if (RoleOf(policy, s) != Role::kDecode || s.k_len == 0) return {};
+  const int32_t chunks[kNumRoles] = {kNoSplit, chunk};
+  const SequenceCounts counts = CountSequence(policy, s, chunks);
+  return {counts.items[static_cast<int>(Role::kDecode)],
+          static_cast<int32_t>(counts.longest)};
 }
 
 // How long decodes take that are cut so, in keys that a thread block reads:
@@ -523,9 +516,12 @@ ATTENTION_HOST_DEVICE int32_t
 BestDecodeChunk(const SchedulePolicy& policy,
                 const DecodeCuts cuts[kDecodeChunks], int64_t work) {
   int best = 0;
+  int64_t best_cost = CostOf(policy, cuts[0], work);
   for (int i = 1; i < kDecodeChunks; ++i) {
-    if (CostOf(policy, cuts[i], work) < CostOf(policy, cuts[best], work)) {
+    const int64_t cost = CostOf(policy, cuts[i], work);
+    if (cost < best_cost) {
       best = i;
+      best_cost = cost;
     }
   }
   return DecodeChunkKeys(policy, best, work);
