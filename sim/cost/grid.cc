@@ -19,9 +19,8 @@ void SortDistinct(std::vector<double>* values) {
 size_t BaseOfExtension(absl::Span<const double> axis) {
   const auto above_half =
       std::upper_bound(axis.begin(), axis.end() - 1, axis.back() / 2);
-  return above_half == axis.begin()
-             ? 0
-             : static_cast<size_t>(above_half - axis.begin()) - 1;
+  return std::max(static_cast<size_t>(above_half - axis.begin()), size_t{1}) -
+         1;
 }
 
 }  // namespace

@@ -28,21 +28,21 @@ constexpr double kFineTokenStep = 64;
 constexpr double kMostTokens = 1024;
 constexpr double kStateStep = 0.05;
 constexpr int kMostStateSteps = 12;
-// Samples with prompts of one size that make a bin of its own, and of others,
-// and of decodes alone, that make one.
+// Samples with prompts of one size that make a bin of its own.
+constexpr int64_t kOwn = 32;
+constexpr int64_t kNeverOwn = std::numeric_limits<int64_t>::max();
+// Samples of others, and of decodes alone, that make one.
 struct BinSizes {
-  int64_t own;
   size_t prompts;
   size_t decodes;
 };
 // Slowdowns show in what samples of a bin have apart, and need many of them.
-constexpr BinSizes kToTellSlowdowns = {32, 64, 256};
+constexpr BinSizes kToTellSlowdowns = {64, 256};
 // Levels need few: those of small sizes are up to 8% apart, and a sample is off
 // by 4%.  Decodes alone change slowly: many in a row have the same sequences,
 // and are off by what these are off by, up to 1%; so that a level says what is
 // common to several, it takes more of them.
-constexpr BinSizes kToTellLevels = {32, 16, 96};
-constexpr int64_t kNeverOwn = std::numeric_limits<int64_t>::max();
+constexpr BinSizes kToTellLevels = {16, 96};
 // How many times as long as expected is a hiccup.
 constexpr double kHiccup = 2;
 // Rounds after which levels and slowdowns, which follow from each other, have
@@ -263,7 +263,7 @@ class Binned {
     for (const Sized& s : decodes) {
       if (s.size != decodes[0].size) tells_memory_state_ = true;
     }
-    prompts_ = Sort(std::move(prompts), sizes.own, sizes.prompts, &bins_);
+    prompts_ = Sort(std::move(prompts), kOwn, sizes.prompts, &bins_);
     decodes_ = Sort(std::move(decodes), kNeverOwn, sizes.decodes, &bins_);
   }
 
@@ -295,28 +295,6 @@ class Binned {
   bool tells_memory_state_ = false;
 };
 
-// The best of the tables that are tried out.
-class Search {
- public:
-  explicit Search(absl::Span<const SeriesSample> series)
-      : binned_(series, kToTellSlowdowns) {}
-
-  void Try(ThrottleTable table) {
-    const double error = binned_.FitSlowdownsOf(&table);
-    if (error >= least_) return;
-    least_ = error;
-    best_ = table;
-  }
-
-  const ThrottleTable& best() const { return best_; }
-  bool tells_memory_state() const { return binned_.tells_memory_state(); }
-
- private:
-  const Binned binned_;
-  ThrottleTable best_;
-  double least_ = std::numeric_limits<double>::infinity();
-};
-
 }  // namespace
 
 Calibration CalibrateLevels(absl::Span<const SeriesSample> series) {
@@ -325,10 +303,17 @@ Calibration CalibrateLevels(absl::Span<const SeriesSample> series) {
 
 Calibration Calibrate(absl::Span<const SeriesSample> series,
                       double memory_tokens) {
-  Search search(series);
+  const Binned binned(series, kToTellSlowdowns);
+  ThrottleTable best;
+  double least = std::numeric_limits<double>::infinity();
   const auto try_out = [&](double constant, double compute_tokens,
                            double memory_state) {
-    search.Try({constant, 0, 0, memory_tokens, compute_tokens, memory_state});
+    ThrottleTable table = {constant,       0,           0, memory_tokens,
+                           compute_tokens, memory_state};
+    const double error = binned.FitSlowdownsOf(&table);
+    if (error >= least) return;
+    least = error;
+    best = table;
   };
   for (double constant = kShortest; constant <= kLongest; constant *= kRatio) {
     for (double tokens = memory_tokens + kTokenStep; tokens <= kMostTokens;
@@ -336,8 +321,8 @@ Calibration Calibrate(absl::Span<const SeriesSample> series,
       try_out(constant, tokens, 0);
     }
   }
-  const ThrottleTable near = search.best();
-  const int states = search.tells_memory_state() ? kMostStateSteps : 0;
+  const ThrottleTable near = best;
+  const int states = binned.tells_memory_state() ? kMostStateSteps : 0;
   for (double constant = near.time_constant_us / kRatio;
        constant < near.time_constant_us * kRatio; constant *= kFineRatio) {
     for (const double more : {-kFineTokenStep, 0.0, kFineTokenStep}) {
@@ -346,10 +331,9 @@ Calibration Calibrate(absl::Span<const SeriesSample> series,
       }
     }
   }
-  const ThrottleTable& found = search.best();
-  return std::max(found.compute_slowdown, found.memory_slowdown) < kNoSlowdown
+  return std::max(best.compute_slowdown, best.memory_slowdown) < kNoSlowdown
              ? CalibrateLevels(series)
-             : Binned(series, kToTellLevels).With(found);
+             : Binned(series, kToTellLevels).With(best);
 }
 
 }  // namespace interleave::sim
