@@ -1,7 +1,6 @@
 // Nanoseconds a prediction.
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/check.h"
+#include "base/public_data.h"
 #include "base/sim_time.h"
 #include "benchmark/benchmark.h"
 #include "sim/cost/batch_shape.h"
@@ -25,23 +25,17 @@ CostModelConfig Roofline(const char* model) {
   return config;
 }
 
-// Empty where the data is not here.
-std::string DataFolder() {
-  const char* folder = std::getenv("INTERLEAVE_DATA");
-  return folder == nullptr ? "" : folder;
-}
-
 CostModelConfig Profile() {
   CostModelConfig config;
   config.mutable_profile()->set_directory(
-      absl::StrCat(DataFolder(), "/vllm_replay/RTX4090/profile"));
+      absl::StrCat(PublicDataFolder(), "/vllm_replay/RTX4090/profile"));
   return config;
 }
 
 CostModelConfig KernelTables() {
   CostModelConfig config;
   config.mutable_kernel_tables()->set_directory(
-      absl::StrCat(DataFolder(), "/kernel_tables"));
+      absl::StrCat(PublicDataFolder(), "/kernel_tables"));
   config.mutable_kernel_tables()->set_system("h100_sxm");
   return config;
 }
@@ -101,7 +95,7 @@ int main(int argc, char** argv) {
   using interleave::sim::Register;
   Register("roofline_dense", interleave::sim::Roofline("llama3.1_8b"));
   Register("roofline_experts", interleave::sim::Roofline("mixtral_8x7b"));
-  if (!interleave::sim::DataFolder().empty()) {
+  if (!interleave::PublicDataFolder().empty()) {
     Register("profile", interleave::sim::Profile());
     Register("kernel_tables", interleave::sim::KernelTables());
   }

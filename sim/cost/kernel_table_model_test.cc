@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/public_data.h"
 #include "base/sim_time.h"
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
@@ -310,15 +310,10 @@ TEST(KernelTableModelTest, TableFasterThanTheDeviceIsRefused) {
                      HasSubstr("context_attention_system"))));
 }
 
-const char* PublishedData() {
-  const char* data = std::getenv("INTERLEAVE_DATA");
-  return data == nullptr || *data == '\0' ? nullptr : data;
-}
-
 // Every dense model that ships, in 16 bits and in FP8, on 1 to 8 devices.
 TEST(KernelTableModelTest, PublishedTablesComposeEveryDenseModel) {
-  const char* data = PublishedData();
-  if (data == nullptr) {
+  const std::string data = PublicDataFolder();
+  if (data.empty()) {
     GTEST_SKIP() << "INTERLEAVE_DATA names no folder with public measurements";
   }
   KernelTableOptions options;
@@ -371,8 +366,8 @@ TEST(KernelTableModelTest, PublishedTablesComposeEveryDenseModel) {
 }
 
 TEST(KernelTableModelTest, PublishedTables) {
-  const char* data = PublishedData();
-  if (data == nullptr) {
+  const std::string data = PublicDataFolder();
+  if (data.empty()) {
     GTEST_SKIP() << "INTERLEAVE_DATA names no folder with public measurements";
   }
   KernelTableOptions options;

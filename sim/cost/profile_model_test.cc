@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/public_data.h"
 #include "base/sim_time.h"
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
@@ -486,8 +486,8 @@ TEST(ProfileModelTest, Errors) {
 }
 
 TEST(ProfileModelTest, PublishedProfileByHand) {
-  const char* data = std::getenv("INTERLEAVE_DATA");
-  if (data == nullptr || *data == '\0') {
+  const std::string data = PublicDataFolder();
+  if (data.empty()) {
     GTEST_SKIP() << "INTERLEAVE_DATA names no folder with public measurements";
   }
   ASSERT_OK_AND_ASSIGN(

@@ -1,12 +1,12 @@
 #include "sim/cost/profile_tables.h"
 
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/public_data.h"
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -244,8 +244,8 @@ TEST(ParseProfileTablesTest, OptionalFilesAreRead) {
 }
 
 TEST(ReadProfileTablesTest, PublishedProfile) {
-  const char* data = std::getenv("INTERLEAVE_DATA");
-  if (data == nullptr || *data == '\0') {
+  const std::string data = PublicDataFolder();
+  if (data.empty()) {
     GTEST_SKIP() << "INTERLEAVE_DATA names no folder with public measurements";
   }
   ASSERT_OK_AND_ASSIGN(

@@ -1,7 +1,6 @@
 #include "sim/fidelity/closed_loop.h"
 
 #include <cstddef>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/parallel_for.h"
+#include "base/public_data.h"
 #include "base/status_testing.h"
 #include "base/text_file.h"
 #include "gmock/gmock.h"
@@ -165,8 +165,8 @@ TEST(ClosedLoopErrorsTest, ByHand) {
 
 // See docs/fidelity.md.
 TEST(ClosedLoopTest, VllmOnH100) {
-  const char* data = std::getenv("INTERLEAVE_DATA");
-  if (data == nullptr || *data == '\0') {
+  const std::string data = PublicDataFolder();
+  if (data.empty()) {
     GTEST_SKIP() << "INTERLEAVE_DATA names no folder of public measurements";
   }
   ASSERT_OK_AND_ASSIGN(

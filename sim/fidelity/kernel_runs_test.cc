@@ -3,7 +3,6 @@
 // //sim/experiments:mixing_on_kernels; docs/fidelity.md says how).
 
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/csv.h"
+#include "base/public_data.h"
 #include "base/status_macros.h"
 #include "base/status_testing.h"
 #include "base/text_file.h"
@@ -94,18 +94,13 @@ std::vector<Deviation> Simulate(const Run& run, const std::string& trace) {
 // By run and statistic, in ms, measured and simulated.
 using Compared = std::map<Run, std::map<std::string, Deviation>>;
 
-std::string DataFolder() {
-  const char* data = std::getenv("INTERLEAVE_DATA");
-  return data == nullptr ? "" : data;
-}
-
 class KernelRunsTest : public ::testing::Test {
  protected:
   // Simulates once for all tests.
   static void SetUpTestSuite() {
-    if (DataFolder().empty()) return;
+    if (PublicDataFolder().empty()) return;
     const std::string trace = absl::StrCat(
-        DataFolder(), "/azure2023/AzureLLMInferenceTrace_conv.csv");
+        PublicDataFolder(), "/azure2023/AzureLLMInferenceTrace_conv.csv");
     ASSERT_OK_AND_ASSIGN(const Measured measured, ReadMeasured());
     ASSERT_EQ(measured.size(), 18u);
     for (const auto& [run, statistics] : measured) {
@@ -121,7 +116,7 @@ class KernelRunsTest : public ::testing::Test {
   static void TearDownTestSuite() { compared_.clear(); }
 
   void SetUp() override {
-    if (DataFolder().empty()) {
+    if (PublicDataFolder().empty()) {
       GTEST_SKIP() << "INTERLEAVE_DATA names no folder of public measurements";
     }
     ASSERT_EQ(compared_.size(), 18u);

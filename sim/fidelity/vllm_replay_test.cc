@@ -2,10 +2,10 @@
 // GPU's own kernel tables; see docs/fidelity.md.
 
 #include <cmath>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "base/public_data.h"
 #include "base/status_testing.h"
 #include "base/text_file.h"
 #include "google/protobuf/text_format.h"
@@ -30,11 +30,11 @@ class TimesRecorder final : public RecordSink {
 };
 
 TEST(VllmReplayTest, EveryStatisticWithinTwoPercent) {
-  const char* data = std::getenv("INTERLEAVE_DATA");
-  if (data == nullptr) {
+  const std::string data = PublicDataFolder();
+  if (data.empty()) {
     GTEST_SKIP() << "INTERLEAVE_DATA names no folder of public measurements";
   }
-  const std::string folder = std::string(data) + "/vllm_replay/";
+  const std::string folder = data + "/vllm_replay/";
   ASSERT_OK_AND_ASSIGN(const std::string text,
                        ReadTextFile("sim/fidelity/vllm_rtx4090.textproto"));
   SimulationConfig config;

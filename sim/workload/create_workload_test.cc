@@ -1,7 +1,6 @@
 #include "sim/workload/create_workload.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/public_data.h"
 #include "base/sim_time.h"
 #include "base/status_testing.h"
 #include "gmock/gmock.h"
@@ -402,8 +402,8 @@ TEST(CreateWorkloadTest, ErrorsNameTheFieldAndTheRemedy) {
 
 // The whole public trace through the factory, where INTERLEAVE_DATA has it.
 TEST(CreateWorkloadTest, AzureTraceAtAGivenRate) {
-  const char* folder = std::getenv("INTERLEAVE_DATA");
-  if (folder == nullptr || *folder == '\0') {
+  const std::string folder = PublicDataFolder();
+  if (folder.empty()) {
     GTEST_SKIP() << "INTERLEAVE_DATA names no folder with public traces";
   }
   const std::vector<RequestSpec> requests = RequestsOf(absl::StrCat(

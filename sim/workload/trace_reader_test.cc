@@ -1,7 +1,6 @@
 #include "sim/workload/trace_reader.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "base/public_data.h"
 #include "base/random.h"
 #include "base/sim_time.h"
 #include "base/status_testing.h"
@@ -515,11 +515,10 @@ TEST(ReadTraceTest, MissingFile) {
 class PublicTraceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const char* folder = std::getenv("INTERLEAVE_DATA");
-    if (folder == nullptr || *folder == '\0') {
+    folder_ = PublicDataFolder();
+    if (folder_.empty()) {
       GTEST_SKIP() << "INTERLEAVE_DATA names no folder with public traces";
     }
-    folder_ = folder;
   }
 
   // Reads the trace and checks its means.
